@@ -30,6 +30,7 @@ from tirlower.poly.instances import (
 from tirlower.poly.isl import available, isl
 from tirlower.poly.left_out import is_quiet
 from tirlower.poly.scop import Access, Scop, Statement
+from tirlower.poly.through_copies import fed_through_copies
 from tirlower.poly.to_isl import parameters
 from tirlower.poly.twins import Handed, Matching, Twin
 from tirlower.poly.value_witness import ASSUME, refuted
@@ -75,6 +76,10 @@ def same_values(
     try:
         question = _Question(before, after, dict(twins), set(copies), where or {}, also)
         found = question.structural()
+        if found is None and not (handed_before or handed_after or where or also):
+            found = question.through_copies()
+        if found is None:
+            found = question.ambiguous()
         return found if found is not None else question.verdict(handed_before, handed_after)
     except TooManyCases:
         return Verdict("unknown", "the conditions have too many cases", help=ASSUME)
@@ -121,9 +126,6 @@ class _Question:
 
     def structural(self) -> Verdict | None:
         """A refusal for effects, jumps, assertions, pointers of unknown targets."""
-        names = [[var.name for var in parameters(program.scop)] for program in (self.before, self.after)]
-        if len(set(names[0])) < len(names[0]) or len(set(names[1])) < len(names[1]):
-            return Verdict("unknown", "two sizes have one name", help="give sizes names of their own")
         if self.before.scop.pointers.any_wild and self.changed:
             return Verdict("unknown", "a pointer of unknown target may point into what is moved")
         for statement in self.changed:
@@ -133,6 +135,18 @@ class _Question:
         if self.before.scop.barriers and self.changed:
             return Verdict("unknown", "threads meet at barriers, and what they do between these is moved")
         return self._fixtures()
+
+    def ambiguous(self) -> Verdict | None:
+        """A refusal for sizes that isl could not tell apart."""
+        names = [[var.name for var in parameters(program.scop)] for program in (self.before, self.after)]
+        if len(set(names[0])) < len(names[0]) or len(set(names[1])) < len(names[1]):
+            return Verdict("unknown", "two sizes have one name", help="give sizes names of their own")
+        return None
+
+    def through_copies(self) -> Verdict | None:
+        """A proof that needs no flow of values, where all that changed is that memory is copied elsewhere and used there."""
+        proved = fed_through_copies(self.before, self.after, self.twins, self.copies, self.changed, self.staying)
+        return PROVED if proved else None
 
     def _fixtures(self) -> Verdict | None:
         if not self.changed:
