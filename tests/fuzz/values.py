@@ -172,6 +172,7 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     "read_at": lambda sch, rng: sch.read_at(_loop(sch, rng), _stage(sch, rng), 0, "local"),
     "write_at": lambda sch, rng: sch.write_at(_loop(sch, rng), _stage(sch, rng), 0, "local"),
     "rolling_buffer": lambda sch, rng: sch.rolling_buffer(_stage(sch, rng), 0),
+    "fuse_epilogue": lambda sch, rng: sch.fuse_epilogue(_stage(sch, rng), _stage(sch, rng)),
     "pad_einsum": lambda sch, rng: sch.pad_einsum(
         _stage(sch, rng), [rng.choice([1, 2, 4]) for _ in range(rng.choice([2, 2, 3]))]
     ),

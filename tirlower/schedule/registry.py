@@ -12,6 +12,7 @@ from tirlower.schedule.blocks.layout import TRANSFORM_BLOCK_LAYOUT
 from tirlower.schedule.blocks.regions import ANNOTATE_BUFFER_ACCESS, UNSAFE_HIDE_BUFFER_ACCESS
 from tirlower.schedule.blocks.tensorize import TENSORIZE
 from tirlower.schedule.compute.compute_at import COMPUTE_AT
+from tirlower.schedule.compute.epilogue import FUSE_EPILOGUE
 from tirlower.schedule.compute.inline import COMPUTE_INLINE
 from tirlower.schedule.compute.pad_einsum import PAD_EINSUM
 from tirlower.schedule.compute.padding import DECOMPOSE_PADDING
@@ -159,6 +160,7 @@ KINDS = (
     CACHE_WRITE,
     CACHE_INPLACE,
     CACHE_INDEX,
+    FUSE_EPILOGUE,
     ROLLING_BUFFER,
     READ_AT,
     WRITE_AT,

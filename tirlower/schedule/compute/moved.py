@@ -138,12 +138,13 @@ def part_of(
     needed: Mapping[Var, Range],
     known: Analyzer,
     preserve_unit_loops: bool,
+    only: Sequence[Expr] = (),
 ) -> Part:
     """The computation for the iterations that are needed: a loop ``ax<n>`` for each iterator, of which those of one
-    iteration go; what lies outside the old domain is left out by a condition."""
+    iteration go; what lies outside the old domain is left out by a condition. ``only``: further conditions, on loops around."""
     iters: dict[Var, Expr] = {}
     axes: list[tuple[Var, Expr]] = []
-    conditions: list[Expr] = []
+    conditions: list[Expr] = [*only]
     for var, domain in source.domains.items():
         part = needed.get(var, domain)
         low, extent = known.simplify(part.min), known.simplify(part.extent)
@@ -190,7 +191,7 @@ def part_of(
 
 def place_in(step: Step, row: Row, first: int, last: int) -> int:
     """The number in front of which something comes to stand: ``index`` is -1 for the last possible one, -2 for the first."""
-    index = step["index"]
+    index = step.values.get("index", -1)
     assert isinstance(index, int)
     if index == -1:
         return last

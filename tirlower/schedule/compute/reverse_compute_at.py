@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
-from tirlower.ir.expr import Var
-from tirlower.ir.stmt import Stmt
+from tirlower.ir.expr import Expr, Var
+from tirlower.ir.stmt import For, Stmt
 from tirlower.schedule.compute.compute_at import keep_stage
 from tirlower.schedule.compute.location import Located
 from tirlower.schedule.compute.moved import lone, part_of, place_in, source_of
@@ -15,15 +17,18 @@ from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.memory.caches import Row
 from tirlower.schedule.memory.staging import box_of, touched_under
 from tirlower.schedule.places import loads_in, loops_at, reading, writing
+from tirlower.schedule.sites import Site, at_site
+from tirlower.schedule.stages import Stage
 from tirlower.schedule.step import Step
 
-__all__ = ["REVERSE_COMPUTE_AT"]
+__all__ = ["REVERSE_COMPUTE_AT", "behind"]
 
 
-def _make(step: Step) -> Made:
-    stage, handle = step.stage("block"), step.handle("loop")
-    site, place = stage.site, step.site(handle)
-    loop, func = step.loop(handle), step.func(stage.site)
+def behind(step: Step, stage: Stage, place: Site, only: Sequence[Expr] = (), preserve_unit_loops: bool = False) -> Made:
+    """The draft of a stage behind what it reads in an iteration of a loop. ``only``: in which iterations of the loops around."""
+    site, func = stage.site, step.func(stage.site)
+    loop = at_site(step.state.mod, place)
+    assert isinstance(loop, For)
     if place.func != site.func or site.steps[: len(place.steps)] == place.steps:
         step.refuse(f"the loop `{loop.loop_var.name}` is around what is to be moved into it", loop)
     if place.steps[: len(site.steps)] == site.steps:
@@ -66,7 +71,7 @@ def _make(step: Step) -> Made:
                     needed[var[0]] = Range(low, extent)
     known = step.analyzer(place)
     known.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
-    part = part_of(step, draft, source, needed, known, bool(step["preserve_unit_loops"]))
+    part = part_of(step, draft, source, needed, known, preserve_unit_loops, only)
     draft.replace(site.steps)
     _put(draft, row, at, part.nest)
     keep_stage(draft, source, part)
@@ -79,6 +84,15 @@ def _put(draft: Draft, row: Row, at: int, nest: Stmt) -> None:
         draft.before(row.children[at][0], nest)
     else:
         draft.after(row.children[-1][0], nest)
+
+
+def _make(step: Step) -> Made:
+    return behind(
+        step,
+        step.stage("block"),
+        step.site(step.handle("loop")),
+        preserve_unit_loops=bool(step["preserve_unit_loops"]),
+    )
 
 
 _STEP = Located(ValueStep(_make), REVERSE_COMPUTE_INLINE)
