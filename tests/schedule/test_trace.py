@@ -164,3 +164,23 @@ def test_every_kind_has_a_method_with_its_signature_and_text() -> None:
         assert InstructionKind.get(kind.name) is kind
         if not kind.pure and kind.slots:
             assert ">>>" in kind.doc, kind.name
+
+
+def test_files_of_traces(tmp_path: Any) -> None:
+    func = parse(FUNC)
+    sch: Any = tl.Schedule(func)
+    sch.split(sch.loop("i"), [None, 4])
+    path = tmp_path / "trace.json"
+    sch.trace.save(path)
+    loaded = Trace.load(path)
+    assert loaded.source == sch.trace.source and len(loaded.source) == 16
+    assert loaded.source != tl.Schedule(parse(FUNC.replace("16", "15"))).trace.source
+    again: Any = tl.Schedule(func)
+    loaded.apply_to_schedule(again)
+    assert_structural_equal(again.mod, sch.mod)
+    sch.trace.save(tmp_path / "trace.py")
+    names: dict[str, Any] = {}
+    exec((tmp_path / "trace.py").read_text(), names)
+    other: Any = tl.Schedule(func)
+    names["schedule"](other)
+    assert_structural_equal(other.mod, sch.mod)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
+from os import PathLike
 
 from tirlower.diagnostics import (
     BadArgument,
@@ -34,6 +35,7 @@ from tirlower.schedule.program import program_of
 from tirlower.schedule.registry import KINDS, method_kind
 from tirlower.schedule.report import report
 from tirlower.schedule.sampling import fork, state_of
+from tirlower.schedule.show import show_steps
 from tirlower.schedule.sites import Ended, Memory, at_site
 from tirlower.schedule.state import Record, State
 from tirlower.schedule.step import Step, judge, take
@@ -140,7 +142,7 @@ class Schedule:
     @property
     def trace(self) -> Trace:
         """The steps so far."""
-        return Trace.of(self._state.records())
+        return Trace.of(self._state.records(), self._state.first.mod)
 
     @property
     def steps(self) -> list[Record]:
@@ -227,10 +229,32 @@ class Schedule:
         assert isinstance(found, BlockRV)
         return found
 
-    def show(self) -> None:
-        """Print the module and the trace."""
-        self._state.mod.show()
-        self.trace.show()
+    def show(
+        self, *, steps: bool | tuple[int, int] = False, level: str = "step", html: str | PathLike[str] | None = None
+    ) -> None:
+        """Print the module and the trace; with ``steps`` what each step did (a pair: those from one number to another).
+
+        Of a step that is its line, its verdict, and the nests that it changed, before beside after: a line is marked ``|`` where it
+        became another one, ``-`` and ``+`` where it is gone or new, ``<`` and ``>`` where it moved. ``level="op"`` shows a user's operation
+        as one step. ``html`` names a file that is written instead, and needs nothing else.
+
+        >>> from tirlower.script import parse
+        >>> sch = Schedule(parse('''
+        ... def f(A: T.Buffer((9,), "int32")):
+        ...     for i in range(9):
+        ...         A[i] = i
+        ... '''))
+        >>> sch.parallel("i")
+        >>> sch.show(steps=True)  # doctest: +ELLIPSIS
+        [2] sch.parallel(i)    # proved, bitwise, ... ms
+            for i in range(9): | for i in T.parallel(9):
+                A[i] = i             A[i] = i
+        """
+        if steps is False and html is None:
+            self._state.mod.show()
+            self.trace.show()
+            return
+        show_steps(self._state.moments(), steps, level, html)
 
     # Back and beside
 

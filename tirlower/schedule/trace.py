@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Protocol
 
 from tirlower.diagnostics import ScheduleError, TraceError
+from tirlower.ir.digest import structural_hash
 from tirlower.ir.expr import Var
+from tirlower.ir.func import IRModule
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import Kind
 from tirlower.schedule.replay import Replay, ReplayedStep, renamed, stopped
 from tirlower.schedule.samples import choices
 from tirlower.schedule.state import Instruction, Record
-from tirlower.schedule.trace_json import load_trace, tvm_json
+from tirlower.schedule.trace_json import load_trace, source_of, tvm_json
 from tirlower.schedule.trace_text import function_text, python_lines, with_groups
 
 __all__ = ["Choice", "Instruction", "Target", "Trace"]
@@ -85,16 +90,25 @@ class Trace:
         insts: Sequence[Instruction] = (),
         decisions: Mapping[Instruction, object] | None = None,
         records: Mapping[Instruction, Record] | None = None,
+        source: str | IRModule = "",
     ) -> None:
         self.insts = list(insts)
+        self._source = source
         self.decisions = dict(decisions or {})
         self._records = dict(records or {})
 
     @classmethod
-    def of(cls, records: Sequence[Record]) -> Trace:
-        """The trace of steps that were taken."""
+    def of(cls, records: Sequence[Record], source: str | IRModule = "") -> Trace:
+        """The trace of steps that were taken; ``source`` is the module that they were taken on, or its digest."""
         decided = {record.instruction: record.decision for record in records if record.decision is not None}
-        return cls([record.instruction for record in records], decided, {r.instruction: r for r in records})
+        return cls([record.instruction for record in records], decided, {r.instruction: r for r in records}, source)
+
+    @property
+    def source(self) -> str:
+        """The digest of the module that the steps were taken on, which is the same in any process; nothing where that is not known."""
+        if isinstance(self._source, IRModule):
+            self._source = f"{structural_hash(self._source):016x}"
+        return self._source
 
     def get_decision(self, inst: Instruction) -> object:
         """What an instruction drew; None where it drew nothing."""
@@ -257,7 +271,26 @@ class Trace:
 
     def as_json(self, remove_postproc: bool = False, *, dialect: str = "tvm") -> object:
         """The trace as JSON values: TVM's lists, or ``dialect="tirlower"``, an object with all that is known."""
-        return tvm_json(self._kept(remove_postproc), self.decisions, dialect, self._records)
+        return tvm_json(
+            self._kept(remove_postproc), self.decisions, dialect, self._records, self.source if dialect != "tvm" else ""
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the trace to a file: as JSON of our dialect, or as Python where the name ends in ``.py``."""
+        text = self.text() + "\n"
+        if not str(path).endswith(".py"):
+            text = json.dumps(self.as_json(dialect="tirlower"), indent=1) + "\n"
+        Path(path).write_text(text, encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Trace:
+        """The trace of a file of JSON, of either dialect. Raises :class:`TraceError` for what is none.
+
+        ``trace.source`` is the digest of the module that it was taken on, where the file says it.
+        """
+        text = Path(path).read_text(encoding="utf-8")
+        insts, decisions = load_trace(text)
+        return Trace(insts, decisions, source=source_of(text))
 
     @staticmethod
     def apply_json_to_schedule(json_obj: object, sch: Target) -> None:

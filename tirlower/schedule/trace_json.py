@@ -17,7 +17,7 @@ from tirlower.schedule.registry import InstructionKind
 from tirlower.schedule.state import Instruction, Record
 from tirlower.schedule.trace_text import check_dialect, need_tvm, tvm_names
 
-__all__ = ["load_trace", "tvm_json"]
+__all__ = ["load_trace", "source_of", "tvm_json"]
 
 FORMAT, VERSION = "tirlower.trace", 1
 _PREFIX: dict[str, type[Handle]] = {kind.prefix: kind for kind in (LoopRV, BlockRV, StmtRV, BufferRV, GapRV)}
@@ -56,6 +56,7 @@ def tvm_json(
     decisions: Mapping[Instruction, object],
     dialect: str,
     records: Mapping[Instruction, Record],
+    source: str = "",
 ) -> object:
     """Instructions and decisions as JSON values of a dialect."""
     check_dialect(dialect)
@@ -86,7 +87,14 @@ def tvm_json(
                 "exactness": record.exactness if record else "",
             }
         )
-    return {"format": FORMAT, "version": VERSION, "steps": steps}
+    return {"format": FORMAT, "version": VERSION, "source": source, "steps": steps}
+
+
+def source_of(text: str) -> str:
+    """The digest of the module that a trace in our dialect was taken on; nothing where it says none."""
+    found = json.loads(text)
+    source = found.get("source", "") if isinstance(found, dict) else ""
+    return source if isinstance(source, str) else ""
 
 
 class _Nowhere:
