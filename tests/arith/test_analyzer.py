@@ -426,3 +426,15 @@ def test_products_are_compared_with_sums_from_both_sides():
     analyzer.bind(b, Range(1, 4095))
     assert analyzer.can_prove(a * b < (a + b) * 2048)
     assert not analyzer.can_prove(a * b < (a + b) * 2047)
+
+
+def test_facts_are_of_variables():
+    analyzer = Analyzer()
+    with pytest.raises(TirError, match="facts are stated of variables, got 3"):
+        analyzer.bind(3, Range(0, 4))
+    with pytest.raises(TirError, match="facts are stated of variables"):
+        analyzer.update(i + 1, ConstIntBound(0, 3))
+    with pytest.raises(TirError, match="ConstIntBound, a ModularSet or an IntervalSet, got 3"):
+        analyzer.update(i, 3)
+    with pytest.raises(TirError, match="ranges over a Range or an IntervalSet"):
+        analyzer.int_set(i + 1, {i: (0, 3)})

@@ -125,6 +125,8 @@ def test_a_lower_bound_of_a_union_lies_within_it():
     open_ends = union_lower_bound([IntervalSet(None, 0), IntervalSet(1, None)], analyzer)
     assert open_ends.is_everything
     assert union_lower_bound([], analyzer).is_nothing
+    joined = union_lower_bound([IntervalSet(0, 3), IntervalSet(2, 9)])
+    assert (joined.min_value, joined.max_value) == (0, 9)
     n = Var("n")
     symbolic = union_lower_bound([IntervalSet(n, n + 3), IntervalSet(n + 4, n + 9)], analyzer)
     assert [show(e) for e in (symbolic.min_value, symbolic.max_value)] == ["n", "(n + 9)"]

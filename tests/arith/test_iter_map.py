@@ -374,3 +374,17 @@ def test_truncated_digits_of_what_is_not_negative_are_digits(divisor):
     assert set(inverse) == {i}
     shifted = detect_iter_map(digits, {i: Range(-9, 18)})
     assert divisor == 1 or "may be negative" in str(shifted.errors)
+
+
+def test_levels_and_ranges_are_checked():
+    from_names = [
+        IterMapLevel.of(name) for name in ("bijective", "Surjective", "nocheck", "NO_CHECK", 3, IterMapLevel.SURJECTIVE)
+    ]
+    wanted = [IterMapLevel.BIJECTIVE, IterMapLevel.SURJECTIVE, *[IterMapLevel.NO_CHECK] * 3, IterMapLevel.SURJECTIVE]
+    assert from_names == wanted
+    for level in ("bijectiv", 2):
+        with pytest.raises(TirError, match="no level"):
+            detect_iter_map([Var("i")], {}, check_level=level)
+    i = Var("i")
+    with pytest.raises(TirError, match=r"Range\(min, extent\)"):
+        detect_iter_map([i], {i: (0, 16)})

@@ -16,7 +16,7 @@ from __future__ import annotations
 from tirlower.arith.analyzer import Analyzer, ConstIntBound, Extension, ProofStrength
 from tirlower.arith.common_subexpr import detect_common_subexpr
 from tirlower.arith.deduce import deduce_bound
-from tirlower.arith.int_set import IntervalSet, intersect_sets, union_lower_bound, union_sets
+from tirlower.arith.int_set import IntervalSet, intersect_sets, union_sets
 from tirlower.arith.iter_detect import (
     detect_iter_map,
     inverse_affine_iter_map,
@@ -34,6 +34,7 @@ from tirlower.arith.region import (
     estimate_region_strict_bound,
     estimate_region_upper_bound,
     eval_set,
+    union_lower_bound,
 )
 from tirlower.arith.solve import (
     IntConstraints,

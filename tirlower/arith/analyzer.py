@@ -154,8 +154,10 @@ class Analyzer:
     def bind(self, var: Var, value: Expr | Range | int, allow_override: bool = False) -> None:
         """State what a variable is: an expression (it is replaced by it) or a range (it lies in it).
 
-        A second, different statement about a variable needs ``allow_override``; without it :class:`TirError` is raised.
+        A second, different statement about a variable needs ``allow_override``; without it :class:`TirError` is raised, as
+        for what is no variable.
         """
+        self._check_var("bind", var)
         if isinstance(value, Range):
             if is_const_int(value.extent, 1):
                 self._bind_expr(var, value.min, allow_override)
@@ -165,6 +167,10 @@ class Analyzer:
             self._bind_expr(
                 var, as_expr(value) if not isinstance(value, int) else ir.const(value, var.dtype), allow_override
             )
+
+    def _check_var(self, origin: str, var: object) -> None:
+        if not isinstance(var, Var):
+            raise TirError(f"facts are stated of variables, got {var!r}", origin=f"Analyzer.{origin}")
 
     def _check_override(self, var: Var, known: object, allow_override: bool) -> None:
         if known and not allow_override:
@@ -218,6 +224,13 @@ class Analyzer:
         >>> analyzer.modular_set(i * 2)
         ModularSet(coeff=16, base=6)
         """
+        self._check_var("update", var)
+        if not isinstance(info, (ConstIntBound, ModularSet, IntervalSet)):
+            raise TirError(
+                f"what is known of {var.name!r} is a ConstIntBound, a ModularSet or an IntervalSet, got {info!r}",
+                origin="Analyzer.update",
+                help="bind states an expression or a range",
+            )
         if isinstance(info, IntervalSet):
             low, high = info.min_value, info.max_value
             if low is not None and high is not None:

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from tirlower import ir
-from tirlower.arith.bounds import is_index_type
+from tirlower.arith.bounds import MAX_CHOICE_DEPTH, is_index_type
+from tirlower.arith.conditions import negated
+from tirlower.arith.narrow_domains import clips
+from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
 from tirlower.ir.build import BinaryBuilder
 from tirlower.ir.expr import ExprLike
@@ -20,7 +23,7 @@ from tirlower.ir.query import mentions
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
 
-__all__ = ["IntervalSet", "SetEvaluator", "intersect_sets", "union_lower_bound", "union_sets"]
+__all__ = ["IntervalSet", "SetEvaluator", "intersect_sets", "union_sets"]
 
 
 class IntervalSet:
@@ -103,35 +106,6 @@ def union_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalSet:
     return result
 
 
-def union_lower_bound(sets: Iterable[IntervalSet], analyzer: Analyzer) -> IntervalSet:
-    """An interval that lies within the union of some: those that certainly meet are joined, those apart are dropped.
-
-    Of several groups that do not meet the first is returned.
-    """
-    prove = analyzer.can_prove
-    groups: list[IntervalSet] = []
-    for one in sets:
-        if one.is_nothing:
-            continue
-        joined = one
-        rest: list[IntervalSet] = []
-        for group in groups:
-            if _reaches(prove, group, joined) and _reaches(prove, joined, group):
-                joined = union_sets(analyzer, [group, joined])
-            else:
-                rest.append(group)
-        first = next((k for k, group in enumerate(groups) if group not in rest), len(rest))
-        groups = [*rest[:first], joined, *rest[first:]]
-    return groups[0] if groups else IntervalSet.nothing()
-
-
-def _reaches(prove: Callable[[Expr], bool], a: IntervalSet, b: IntervalSet) -> bool:
-    """Whether ``a`` certainly reaches up to where ``b`` begins."""
-    if a.max_value is None or b.min_value is None:
-        return True
-    return prove(build.le(b.min_value, build.add(a.max_value, 1)))
-
-
 def intersect_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalSet:
     """The interval common to some sets; nothing when they certainly do not meet."""
     low: Expr | None = None
@@ -176,9 +150,16 @@ _SHIFTS = (Op.get("tir.shift_right"), Op.get("tir.shift_left"))
 class SetEvaluator:
     """Evaluates expressions over the domains of some variables."""
 
-    def __init__(self, analyzer: Analyzer, dom_map: Mapping[Var, IntervalSet | Range]) -> None:
+    def __init__(self, analyzer: Analyzer, dom_map: Mapping[Var, IntervalSet | Range], depth: int = 0) -> None:
         self._analyzer = analyzer
+        self._depth = depth
         self._domains = {v: IntervalSet.from_range(d) if isinstance(d, Range) else d for v, d in dom_map.items()}
+        for var, dom in self._domains.items():
+            if not isinstance(dom, IntervalSet):
+                raise TirError(
+                    f"the variable {var!r} ranges over a Range or an IntervalSet, got {dom!r}",
+                    help="write Range(min, extent) or IntervalSet(min, max)",
+                )
         self._memo: dict[Expr, IntervalSet] = {}
 
     def of(self, root: Expr) -> IntervalSet:
@@ -195,6 +176,11 @@ class SetEvaluator:
                     stack.append(op.value)
                     continue
                 self._domains[op.var] = memo[op.value]
+            chosen = self._choice(op)
+            if chosen is not None:
+                stack.pop()
+                memo[op] = chosen
+                continue
             parts = self._operands(op)
             waiting = [part for part in parts if part not in memo]
             if waiting:
@@ -203,6 +189,37 @@ class SetEvaluator:
             stack.pop()
             memo[op] = self._combine(op, [memo[part] for part in parts])
         return memo[root]
+
+    def _choice(self, op: Expr) -> IntervalSet | None:
+        """What a choice ranges over whose condition leaves less of the domains in one of its arms; None for others."""
+        if op.__class__ is ir.Select:
+            condition, arms = op.condition, (op.true_value, op.false_value)
+        elif op.__class__ is ir.Call and op.op is _ITE:
+            condition, arms = op.args[0], (op.args[1], op.args[2])
+        else:
+            return None
+        if self._depth >= MAX_CHOICE_DEPTH or not condition.dtype.is_scalar or not mentions(condition, self._domains):
+            return None
+        narrowed = [self._where(fact) for fact in (condition, negated(condition))]
+        if all(domains is self._domains for domains in narrowed):
+            return None
+        parts: list[IntervalSet] = []
+        for arm, domains in zip(arms, narrowed, strict=True):
+            if domains is not None:
+                parts.append(SetEvaluator(self._analyzer, domains, self._depth + 1).of(arm))
+        return union_sets(self._analyzer, parts)
+
+    def _where(self, fact: Expr) -> dict[Var, IntervalSet] | None:
+        """The domains where a fact holds; None where it cannot."""
+        found = clips(self._analyzer, fact, self._domains, self.of)
+        if not found:
+            return self._domains
+        domains = dict(self._domains)
+        for var, low, high in found:
+            domains[var] = intersect_sets(self._analyzer, [domains[var], IntervalSet(low, high)])
+            if domains[var].is_nothing:
+                return None
+        return domains
 
     def _operands(self, op: Expr) -> tuple[Expr, ...]:
         if isinstance(op, ir.BinaryOp):

@@ -50,9 +50,12 @@ def detect_iter_map(
     SURJECTIVE: it takes each point, and the digits of different indices do not overlap; NO_CHECK: nothing. Without the check
     for BIJECTIVE divisions that do not come out even are padded: the map is one of padded iterators, and
     ``padding_predicate`` says which of their values stand for none of the inputs. The result's ``indices`` is empty, and ``errors`` says why, when there is no such
-    map.
+    map. Raises :class:`TirError` for an unknown level, and for what is no range.
     """
     level = IterMapLevel.of(check_level)
+    for var, dom in input_iters.items():
+        if not isinstance(dom, Range):
+            raise TirError(f"the iterator {var!r} runs over a Range, got {dom!r}", help="write Range(min, extent)")
     outer = analyzer if analyzer is not None else Analyzer()
     exprs = [as_expr(index) for index in indices]
     try:

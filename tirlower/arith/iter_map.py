@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tirlower import ir
 from tirlower.arith.affine import LINEAR
 from tirlower.arith.mixed_radix import DIVISIONS
+from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, build, is_const_int
 from tirlower.ir.node import Node
 from tirlower.ir.query import mentions
@@ -47,10 +48,20 @@ class IterMapLevel(enum.IntEnum):
 
     @classmethod
     def of(cls, value: IterMapLevel | str | int) -> IterMapLevel:
-        """The level by its name (``"bijective"``, ``"surjective"``, ``"nocheck"``) or number."""
+        """The level by its name (``"bijective"``, ``"surjective"``, ``"nocheck"``) or number.
+
+        Raises :class:`TirError` for another one.
+        """
         if isinstance(value, str):
-            return {"bijective": cls.BIJECTIVE, "surjective": cls.SURJECTIVE}.get(value.lower(), cls.NO_CHECK)
-        return cls(value)
+            found = cls.__members__.get({"nocheck": "NO_CHECK"}.get(value.lower(), value.upper()))
+        else:
+            found = next((level for level in cls if level == value), None)
+        if found is None:
+            raise TirError(
+                f"there is no level {value!r} of a check of iteration maps",
+                help="the levels are 'bijective', 'surjective' and 'nocheck'",
+            )
+        return found
 
 
 class IterMark:

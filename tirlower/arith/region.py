@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.int_set import IntervalSet, SetEvaluator, intersect_sets, union_sets
@@ -35,7 +35,38 @@ __all__ = [
     "estimate_region_strict_bound",
     "estimate_region_upper_bound",
     "eval_set",
+    "union_lower_bound",
 ]
+
+
+def union_lower_bound(sets: Iterable[IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
+    """An interval that lies within the union of some: those that certainly meet are joined, those apart are dropped.
+
+    Of several groups that do not meet the first is returned.
+    """
+    analyzer = analyzer or Analyzer()
+    prove = analyzer.can_prove
+    groups: list[IntervalSet] = []
+    for one in sets:
+        if one.is_nothing:
+            continue
+        joined = one
+        rest: list[IntervalSet] = []
+        for group in groups:
+            if _reaches(prove, group, joined) and _reaches(prove, joined, group):
+                joined = union_sets(analyzer, [group, joined])
+            else:
+                rest.append(group)
+        first = next((k for k, group in enumerate(groups) if group not in rest), len(rest))
+        groups = [*rest[:first], joined, *rest[first:]]
+    return groups[0] if groups else IntervalSet.nothing()
+
+
+def _reaches(prove: Callable[[Expr], bool], a: IntervalSet, b: IntervalSet) -> bool:
+    """Whether ``a`` certainly reaches up to where ``b`` begins."""
+    if a.max_value is None or b.min_value is None:
+        return True
+    return prove(build.le(b.min_value, build.add(a.max_value, 1)))
 
 
 def estimate_region_strict_bound(
