@@ -8,7 +8,9 @@ import pytest
 
 from tirlower import ir
 from tirlower.ir import structural_equal, verify_well_formed
-from tirlower.ir.refresh import copy_var, refresh_binders
+from tirlower.ir.query import nodes
+from tirlower.ir.refresh import copy_var, refresh_binders, renew_defs
+from tirlower.script import parse
 
 
 def definitions(root: Any) -> list[Any]:
@@ -195,3 +197,36 @@ def test_copy_var():
     y = copy_var(x)
     assert y is not x and y.name == "x" and y.type == x.type and copy_var(x, "z").name == "z"
     assert copy_var(ir.Var("n", nonneg=True)).nonneg
+
+
+def test_a_function_with_definitions_of_its_own():
+    func = parse(
+        """
+@T.prim_func
+def f(a: T.handle, B: T.Buffer((8, 4), "float32"), x: T.int32, p: T.handle):
+    T.func_attr({"k": [x, "text"], "tir.noalias": True})
+    n, m = T.int64(), T.int32()
+    A = T.match_buffer(a, (n, 4), "float32", strides=(m, 1), elem_offset=T.int32(), offset_factor=4)
+    C = T.alloc_buffer((n,), "float32")
+    for i, j in T.grid(n, 4):
+        with T.block("b"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            y: T.float32 = A[vi, vj] * T.Cast("float32", x)
+            B[vi % 8, vj] = y + T.Let(z, where={z: y})
+            C[vi] = y
+    T.evaluate(T.call_extern("int32", "g", p, B.data, A.data))
+""".replace("    n, m", "    z = T.float32()\n    n, m")
+    )
+    assert isinstance(func, ir.PrimFunc)
+    copy = renew_defs(func)
+    assert structural_equal(copy, func) and copy.script() == func.script()
+    mine, others = (
+        {id(op) for node in (one.body, *one.buffer_map.values()) for op in nodes(node) if isinstance(op, ir.Var)}
+        | {id(param) for param in one.params}
+        | {id(buffer) for buffer in one.buffers}
+        for one in (func, copy)
+    )
+    assert not mine & others
+    assert copy.attrs["k"][0] is copy.params[2]
+    verify_well_formed(ir.IRModule({"f": func, "g": copy.with_attr("global_symbol", "g")}))
+    assert [p.name for p in copy.params] == [p.name for p in func.params]

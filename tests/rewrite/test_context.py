@@ -10,7 +10,7 @@ import pytest
 import tirlower as tl
 from tirlower.diagnostics import TransformError
 from tirlower.script import tir as T
-from tirlower.transforms import PassContext, Sequential, Simplify, UnrollLoop, prim_func_pass
+from tirlower.transforms import CONFIG_KEYS, PassContext, Sequential, Simplify, UnrollLoop, prim_func_pass
 
 
 @T.prim_func
@@ -308,3 +308,9 @@ def test_threads_build_under_one_context() -> None:
     with ThreadPoolExecutor(4) as pool:
         traces = list(pool.map(work, range(8)))
     assert all(trace == traces[0] for trace in traces) and "UnrollLoop" in traces[0]
+
+
+def test_the_keys_are_listed() -> None:
+    listed = PassContext.list_configs()
+    assert set(listed) == set(CONFIG_KEYS) and all(set(one) == {"default", "takes", "about"} for one in listed.values())
+    assert listed["tir.legality"]["default"] == "check" and all(one["about"] for one in listed.values())

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
+from tirlower.diagnostics import TransformError
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import (
@@ -13,6 +16,7 @@ from tirlower.transforms import (
     Sequential,
     Simplify,
     UnrollLoop,
+    pass_instrument,
 )
 
 
@@ -47,3 +51,24 @@ def test_dumps_are_numbered_files_that_parse(tmp_path) -> None:
     names = sorted(path.name for path in (tmp_path / "ir").iterdir())
     assert names == ["000_UnrollLoop.py", "001_Simplify.py"]
     assert "for " not in parse((tmp_path / "ir" / names[0]).read_text()).script()
+
+
+def test_a_class_of_instruments_watches_something() -> None:
+    @pass_instrument
+    class Names:
+        def __init__(self) -> None:
+            self.names: list[str] = []
+
+        def run_before_pass(self, mod, info) -> None:
+            self.names.append(info.name)
+
+    seen = Names()
+    with PassContext(instruments=[seen]):
+        UnrollLoop()(loop)
+    assert seen.names == ["tir.UnrollLoop"]
+    with pytest.raises(TransformError, match="Typo watches nothing"):
+
+        @pass_instrument
+        class Typo:
+            def run_before_pas(self, mod, info) -> None:
+                pass

@@ -345,6 +345,25 @@ def _binary_math(A, B, C):
     C[10] = np.where(np.isnan(A), 1, 0) + np.where(np.isinf(B), 1, 0)
 
 
+def _logaddexp(A, B, C):
+    C[0] = np.logaddexp(A, B)
+    C[1] = np.logaddexp(A, A)
+    C[2] = np.logaddexp(A * 1e30, B * -1e30)
+    C[3] = np.logaddexp(np.float32(np.inf), A)
+    C[4] = np.logaddexp(np.float32(-np.inf), np.float32(-np.inf))
+
+
+@form(_logaddexp)
+@T.prim_func
+def log_of_sums(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((5, 8), "float32")):
+    for i in range(8):
+        C[0, i] = T.logaddexp(A[i], B[i])
+        C[1, i] = T.logaddexp(A[i], A[i])
+        C[2, i] = T.logaddexp(A[i] * 1e30, B[i] * -1e30)
+        C[3, i] = T.logaddexp(T.float32("inf"), A[i])
+        C[4, i] = T.logaddexp(T.float32("-inf"), T.float32("-inf"))
+
+
 @form(_binary_math)
 @T.prim_func
 def binary_math(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((11, 8), "float32")):

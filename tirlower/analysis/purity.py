@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tirlower.diagnostics import WellFormedError
 from tirlower.ir.expr import BufferLoad, Call, Expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.query import each, has
 from tirlower.ir.stmt import AllocBuffer, Assert, BufferStore
 
-__all__ = ["is_pure_function", "side_effect"]
+__all__ = ["assert_pure_function", "is_pure_function", "side_effect"]
 
 _ADDRESS_OF = Op.get("tir.address_of")
 
@@ -60,3 +61,17 @@ def is_pure_function(func: PrimFunc) -> bool:
             for call in each(Call, func.body)
         )
     )
+
+
+def assert_pure_function(func: PrimFunc) -> None:
+    """Raise :class:`WellFormedError` unless a function only computes (see :func:`is_pure_function`).
+
+    >>> from tirlower.ir import Evaluate
+    >>> assert_pure_function(PrimFunc((), {}, None, {}, Evaluate(0)))
+    """
+    if not is_pure_function(func):
+        raise WellFormedError(
+            f"function {func.name!r} is not pure",
+            span=func.span,
+            help="it stores to memory of its caller, asserts something, or calls what may do more than compute",
+        )

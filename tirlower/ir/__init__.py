@@ -13,6 +13,7 @@ from tirlower.ir.json_io import load_json, save_json
 from tirlower.ir.layout import BijectiveLayout, Layout, bijective_layout, layout
 from tirlower.ir.node import NODES, Field, Node, Role
 from tirlower.ir.op import GlobalVar, Op, Purity
+from tirlower.ir.refresh import renew_defs
 from tirlower.ir.specialize import specialize
 from tirlower.ir.stmt import *
 from tirlower.ir.structural import (

@@ -6,10 +6,11 @@ from tirlower.diagnostics import deep_recursion
 from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.expr import Let, Var
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Kept, Substituter
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, For, ForKind, Stmt
 
-__all__ = ["copy_var", "refresh_binders"]
+__all__ = ["copy_var", "refresh_binders", "renew_defs"]
 
 
 def copy_var(var: Var, name: str | None = None) -> Var:
@@ -44,6 +45,12 @@ class _Refresher(Substituter):
             for buffer in self.uses.pop(var, ()):
                 self.buffers.pop(buffer, None)
         return known  # type: ignore[return-value]
+
+    def renewed(self, var: Var) -> Var:
+        """The new variable of one that the function defines."""
+        new = self.map_var_def(var)
+        assert isinstance(new, Var)
+        return new
 
     def map_buffer_def(self, buffer: Buffer) -> Buffer:
         known = self.defined.get(buffer)
@@ -104,3 +111,29 @@ def refresh_binders(stmt: Kept) -> Kept:
     """
     with deep_recursion():
         return _Refresher().visit(stmt)
+
+
+def renew_defs(func: PrimFunc) -> PrimFunc:
+    """A copy of a function that shares no definition with it: its parameters, buffers and variables are new.
+
+    >>> from tirlower.ir import Evaluate, structural_equal
+    >>> n = Var("n")
+    >>> func = PrimFunc((n,), {}, None, {}, Evaluate(n + 1))
+    >>> copy = renew_defs(func)
+    >>> structural_equal(copy, func), copy.params[0] is n
+    (True, False)
+    """
+    worker = _Refresher()
+    params = tuple([worker.renewed(param) for param in func.params])
+    for buffer in func.buffer_map.values():
+        for var in buffer_variables(buffer):
+            worker.map_var_def(var)
+    buffers = {
+        worker.renewed(param): worker.map_buffer_def(func.buffer_map[param])
+        for param in func.params
+        if param in func.buffer_map
+    }
+    with deep_recursion():
+        body = worker.visit(func.body)
+    attrs = {key: worker.map_attr(value) for key, value in func.attrs.items()}
+    return func.with_(params=params, buffer_map=buffers, attrs=attrs, body=body)

@@ -208,6 +208,18 @@ class PassContext:
         entered = _ENTERED.get()
         return entered[-1] if entered else cls()
 
+    @staticmethod
+    def list_configs() -> dict[str, dict[str, object]]:
+        """The global configuration keys: for each its default, the values that it takes, and what it means.
+
+        >>> PassContext.list_configs()["tir.disable_vectorize"]["takes"]
+        'True or False'
+        """
+        return {
+            key: {"default": option.default, "takes": option.takes, "about": option.about or option.useless}
+            for key, option in CONFIG_KEYS.items()
+        }
+
     def override_instruments(self, instruments: Sequence[object] | None) -> None:
         """Watch with these from now on: those before are told that the context ends, these that it begins."""
         self.notify("exit_pass_ctx")

@@ -5,14 +5,36 @@ from __future__ import annotations
 import pathlib
 import sys
 import time
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
+from tirlower.diagnostics import TransformError
 from tirlower.rewrite.registry import short_name
 
 if TYPE_CHECKING:
     from tirlower.rewrite.running import PassInfo
 
-__all__ = ["DumpIR", "PassTimingInstrument", "PrintAfterAll", "PrintBeforeAll"]
+__all__ = ["DumpIR", "PassTimingInstrument", "PrintAfterAll", "PrintBeforeAll", "pass_instrument"]
+
+
+EVENTS = ("enter_pass_ctx", "exit_pass_ctx", "should_run", "run_before_pass", "run_after_pass")
+"""The methods of an instrument, of which it has any."""
+
+Class = TypeVar("Class", bound=type)
+
+
+def pass_instrument(cls: Class) -> Class:
+    """Decorate a class of instruments: it is checked to have one of their methods, and stays as it is.
+
+    Raises :class:`TransformError` where it has none.
+
+    >>> @pass_instrument
+    ... class Names:
+    ...     def run_before_pass(self, mod, info):
+    ...         print(info.name)
+    """
+    if not any(callable(getattr(cls, event, None)) for event in EVENTS):
+        raise TransformError(f"{cls.__name__} watches nothing", help=f"an instrument has any of {', '.join(EVENTS)}")
+    return cls
 
 
 class PassTimingInstrument:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import ParamSpec, Protocol, TypeGuard, Unpack
 from typing import cast as typing_cast
@@ -91,6 +92,12 @@ class OpFunction:
         if op.elementwise and name in _MATH:
             return self._math(values)
         exprs = tuple([_arg(v, name) for v in values])
+        if name in _BITS and not exprs[0].dtype.is_integral:
+            raise TirError(
+                f"T.{name} takes an integer, got {exprs[0].dtype!s}: {exprs[0]}",
+                span=exprs[0].span,
+                help='T.reinterpret("uint32", …) has the bits of a float',
+            )
         if name.startswith("atomic_") and isinstance(exprs[0], BufferLoad):
             # An element stands for its place; what is combined with it has its type.
             element = exprs[0].dtype
@@ -129,6 +136,7 @@ class OpFunction:
         return f"T.{self.name}"
 
 
+_BITS = frozenset(("popcount", "clz"))
 _MATH = {*UNARY_MATH, *BINARY_MATH, "ldexp", "fma", "isnan", "isinf", "isfinite"}
 
 
@@ -334,6 +342,30 @@ def pow_(x: ExprLike, y: ExprLike) -> Expr:
     found = operation("pow")
     assert found is not None
     return found(x, y)
+
+
+def logaddexp(a: ExprLike, b: ExprLike) -> Expr:
+    """``log(exp(a) + exp(b))`` of floats, without overflow in between."""
+    a, b = build.match_types(*build.operands(a, b))
+    if not a.dtype.is_float:
+        raise TirError(
+            f"T.logaddexp takes floats, got {a.dtype!s}: {a}",
+            span=a.span,
+            help='convert it, e.g. with T.Cast("float32", …)',
+        )
+    exp, log1p = operation("exp"), operation("log1p")
+    assert exp is not None and log1p is not None
+    apart = build.add(build.max_(a, b), log1p(exp(build.sub(0, build.abs_(build.sub(a, b))))))
+    # Two infinities have no difference.
+    return Select(build.eq(a, b), build.add(a, const(math.log(2), a.dtype)), apart)
+
+
+def get_vscale_expr(dtype: str, min_size: int = 128) -> Expr:
+    """How many elements a scalable vector holds whose least length is ``min_size`` bits: a multiple of ``T.vscale()``."""
+    bits = DataType(str(dtype)).bits
+    if not bits or min_size % bits:
+        raise TirError(f"{min_size} bits are no whole number of {dtype}", help="give a multiple of the type's bits")
+    return nodes.vscale(min_size // bits)
 
 
 def infinity(dtype: str) -> Expr:

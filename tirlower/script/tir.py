@@ -91,7 +91,7 @@ _MEMBERS: dict[str, object] = {
     "indexmod": build.floormod, "ceildiv": build.exact_ceildiv, "shift_left": build.shift_left,
     "shift_right": build.shift_right, "bitwise_and": build.bitwise_and, "bitwise_or": build.bitwise_or,
     "bitwise_xor": build.bitwise_xor, "bitwise_not": build.bitwise_not, "if_then_else": build.if_then_else,
-    "likely": build.likely, "infinity": _ops.infinity, "min_value": _ops.min_value, "max_value": _ops.max_value,
+    "likely": build.likely, "infinity": _ops.infinity, "logaddexp": _ops.logaddexp, "get_vscale_expr": _ops.get_vscale_expr, "min_value": _ops.min_value, "max_value": _ops.max_value,
     # operations with a spelling of their own
     "reinterpret": _ops.reinterpret, "undef": _ops.undef, "address_of": _ops.address_of,
     "call_intrin": _ops.call_intrin, "call_packed": _ops.call_packed, "tvm_call_packed": _ops.call_packed,

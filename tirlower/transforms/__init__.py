@@ -25,7 +25,7 @@ from tirlower.rewrite.base import (
 )
 from tirlower.rewrite.context import CONFIG_KEYS, PassContext
 from tirlower.rewrite.facts import Fact
-from tirlower.rewrite.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll
+from tirlower.rewrite.instruments import DumpIR, PassTimingInstrument, PrintAfterAll, PrintBeforeAll, pass_instrument
 from tirlower.rewrite.options import Option, option
 from tirlower.rewrite.registry import WHERE, load, load_all
 from tirlower.transforms.catalog import CatalogEntry, catalog
@@ -142,6 +142,7 @@ __all__ = [
     "load_all",
     "module_pass",
     "option",
+    "pass_instrument",
     "prim_func_pass",
 ]
 

@@ -38,3 +38,10 @@ Op.register("tir.ptx_wgmma_fence", 0, Purity.OPAQUE, fixed("void"))
 Op.register("tir.ptx_wgmma_commit_group", 0, Purity.OPAQUE, fixed("void"))
 # (the number of the newest groups that may be left)
 Op.register("tir.ptx_wgmma_wait_group", 1, Purity.OPAQUE, fixed("void"))
+
+# Fragments of a simdgroup (Metal): (fragment, index, value, columns, rows), (fragment, index, pointer, stride, columns,
+# rows, transposed), (fragment and index of the result, of both factors and of what is added).
+Op.register("tir.make_filled_simdgroup_matrix", (3, 5), Purity.OPAQUE, fixed("handle"), dtype_first=False)
+Op.register("tir.simdgroup_load", (4, 7), Purity.OPAQUE, fixed("handle"), dtype_first=False)
+Op.register("tir.simdgroup_store", (4, 7), Purity.OPAQUE, fixed("handle"), dtype_first=False)
+Op.register("tir.simdgroup_multiply_accumulate", 8, Purity.OPAQUE, fixed("handle"), dtype_first=False)
