@@ -9,6 +9,7 @@ from tirlower.autoschedule.recipes.column_reduction import COLUMN_REDUCTION
 from tirlower.autoschedule.recipes.contraction import CONTRACTION
 from tirlower.autoschedule.recipes.elementwise import ELEMENTWISE
 from tirlower.autoschedule.recipes.fallback import FALLBACK
+from tirlower.autoschedule.recipes.permutation import PERMUTATION
 from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
 
 __all__ = ["RECIPES"]
@@ -17,6 +18,7 @@ RECIPES: Final[tuple[AnyRecipe, ...]] = (
     CONTRACTION,
     ROW_CHAIN,
     COLUMN_REDUCTION,
+    PERMUTATION,
     ELEMENTWISE,
     FALLBACK,
 )
