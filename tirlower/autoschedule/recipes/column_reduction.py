@@ -88,6 +88,9 @@ class ColumnReduction(Recipe[_Facts, ColumnPlan]):
         if not any(strides_of(one).get(columns) == 1 and one.buffer not in sums for one in update.accesses):
             return Refusal("nothing that is read goes along the columns")
         batch = tuple(loop for loop in update.loops if loop not in rows and loop is not columns)
+        for access in update.accesses:
+            if any(loop not in strides_of(access) for loop in batch):
+                return Refusal(f"{access.text} is the same along {batch[0].name}: it is a contraction")
         block = nest.block_of(update)
         others = [one for one in nest.statements if one is not update]
         if len(perfect_loops(nest)) == len(update.loops):

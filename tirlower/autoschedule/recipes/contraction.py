@@ -172,6 +172,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             outer *= extents[loop]
         if n < 4 or m * n * depth < 512:
             return Refusal(f"{m} x {n} x {depth} is too little for a tile")
+        if facts.rows is None and _bytes(facts.b) > processor.l1:
+            return Refusal(f"`{_name(facts.b)}` is read once, by no rows that share it: a tile would only wait for it")
         vectors = VECTORS if m * VECTORS >= BUSY else -(-BUSY // m)
         vectors = max(1, min(vectors, n // lanes))
         columns = min(n, vectors * lanes)
