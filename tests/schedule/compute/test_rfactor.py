@@ -130,3 +130,148 @@ def test_what_is_no_reduction_along_the_loop() -> None:
         lambda sch: sch.rfactor(sch.get_loops("C")[1], 0),
         NotApplicable,
     )
+
+
+ARG = """
+@T.prim_func
+def f(I: T.Buffer((4, {n}), "int32"), V: T.Buffer((4, {n}), "{t}"), P: T.Buffer((4,), "int32"), M: T.Buffer((4,), "{t}")):
+    for i, k in T.grid(4, {n}):
+        with T.block("M"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                P[vi] = -1
+                M[vi] = T.{bound}("{t}")
+            p: T.int32 = T.Select({better}, P[vi], I[vi, vk])
+            m: T.{t} = T.Select({better}, M[vi], V[vi, vk])
+            P[vi] = p
+            M[vi] = m
+"""
+
+
+@pytest.mark.parametrize("n", [4, 8, 11])
+@pytest.mark.parametrize(
+    ("bound", "better", "find"),
+    [
+        ("min_value", "M[vi] >= V[vi, vk]", np.argmax),
+        ("max_value", "M[vi] <= V[vi, vk]", np.argmin),
+        ("min_value", "M[vi] > V[vi, vk] or (M[vi] == V[vi, vk] and P[vi] < I[vi, vk])", np.argmax),
+        ("max_value", "M[vi] < V[vi, vk]", np.argmin),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_extrema_with_their_places(n: int, bound: str, better: str, find: Any, dtype: str) -> None:
+    text = ARG.format(n=n, t=dtype, bound=bound, better=better)
+    rng = np.random.default_rng(n)
+    v = np.array([rng.permutation(n) * 3 - 7 for _ in range(4)]).astype(dtype)  # no two are equal
+    i = np.broadcast_to(np.arange(n, dtype="int32"), (4, n)).copy()
+    for split, which, axis in (([None, 4], 1, 1), ([None, 4], 0, 0), ([None], 0, -1)):
+        sch: Any = tl.Schedule(parse(text), debug_mask="all")
+        loops = sch.split(sch.get_loops("M")[1], split)
+        if n % 4 and which == 1 and len(split) == 2:
+            continue
+        sch.rfactor(loops[which], axis)
+        assert sch.steps[-1].exactness == f"reassociated(P, M, {find.__name__})"
+        for run in (lambda *given, sch=sch: tl.interpret(sch.mod["main"], *given), tl.build(sch.mod["main"])):
+            p, m = np.zeros(4, "int32"), np.zeros(4, dtype)
+            run(i, v, p, m)
+            np.testing.assert_array_equal(p, find(v, axis=1))
+            np.testing.assert_array_equal(m, v[np.arange(4), p])
+    refused(text, lambda sch: sch.rfactor(sch.get_loops("M")[1], 0), UnprovedStep, "equals", reassociate=False)
+
+
+def test_the_partial_results_of_an_extremum_are_those_of_tvm() -> None:
+    text = ARG.format(n=8, t="float32", bound="min_value", better="M[vi] >= V[vi, vk]")
+    sch: Any = tl.Schedule(parse(text))
+    sch.rfactor(sch.split(sch.get_loops("M")[1], [None, 4])[1], 1)
+    same_function(
+        sch.mod["main"],
+        parse("""
+@T.prim_func
+def f(I: T.Buffer((4, 8), "int32"), V: T.Buffer((4, 8), "float32"), P: T.Buffer((4,), "int32"), M: T.Buffer((4,), "float32")):
+    P_rf = T.alloc_buffer((4, 4), "int32")
+    M_rf = T.alloc_buffer((4, 4))
+    for i, k_0, k_1 in T.grid(4, 2, 4):
+        with T.block("M_rf"):
+            vk_1, vi, vk_0 = T.axis.remap("SSR", [k_1, i, k_0])
+            T.reads(V[vi, vk_0 * 4 + vk_1], I[vi, vk_0 * 4 + vk_1])
+            T.writes(P_rf[vi, vk_1], M_rf[vi, vk_1])
+            with T.init():
+                P_rf[vi, vk_1] = -1
+                M_rf[vi, vk_1] = T.min_value("float32")
+            p: T.int32 = T.Select(M_rf[vi, vk_1] >= V[vi, vk_0 * 4 + vk_1], P_rf[vi, vk_1], I[vi, vk_0 * 4 + vk_1])
+            m: T.float32 = T.Select(M_rf[vi, vk_1] >= V[vi, vk_0 * 4 + vk_1], M_rf[vi, vk_1], V[vi, vk_0 * 4 + vk_1])
+            P_rf[vi, vk_1] = p
+            M_rf[vi, vk_1] = m
+    for i, k_1 in T.grid(4, 4):
+        with T.block("M"):
+            vk_1, vi = T.axis.remap("RS", [k_1, i])
+            T.reads(M_rf[vi, vk_1], P_rf[vi, vk_1])
+            T.writes(P[vi], M[vi])
+            with T.init():
+                P[vi] = -1
+                M[vi] = T.min_value("float32")
+            p: T.int32 = T.Select(M[vi] >= M_rf[vi, vk_1], P[vi], P_rf[vi, vk_1])
+            m: T.float32 = T.Select(M[vi] >= M_rf[vi, vk_1], M[vi], M_rf[vi, vk_1])
+            P[vi] = p
+            M[vi] = m
+"""),
+    )
+
+
+TWO = """
+@T.prim_func
+def f(A: T.Buffer((4, 8), "int32"), S: T.Buffer((4,), "int32"), M: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 8):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                S[vi] = 0
+                M[vi] = -100
+            {binds}
+            S[vi] = {first}
+            M[vi] = {second}
+"""
+
+
+def test_several_values_at_once() -> None:
+    def steps(sch: Any) -> None:
+        sch.rfactor(sch.split(sch.get_loops("S")[1], [None, 4])[1], 0)
+
+    for binds, first, second in (
+        ("", "S[vi] + A[vi, vk] * 2", "T.max(A[vi, vk], M[vi])"),
+        ("s: T.int32 = S[vi] + A[vi, vk] * 2", "s", "T.max(M[vi], A[vi, vk])"),
+    ):
+        sch = taken(
+            TWO.format(binds=binds or "T.evaluate(0)", first=first, second=second).replace(
+                "            T.evaluate(0)\n", ""
+            ),
+            steps,
+        )
+        assert sch.steps[-1].exactness == "bitwise"
+    for first, second in (("S[vi] + A[vi, vk]", "T.max(M[vi], S[vi])"), ("S[vi] + M[vi]", "T.max(M[vi], A[vi, vk])")):
+        text = TWO.format(binds="x: T.int32 = 1", first=first, second=second)
+        refused(text, steps, NotApplicable)
+
+
+def test_reducers_of_users() -> None:
+    from tirlower.ir import build, const
+    from tirlower.schedule.compute import reducers
+
+    text = SUM.format(dtype="int32", init="0", update="T.bitwise_xor(C[vi], A[vi, vk])", n=8)
+
+    def steps(sch: Any) -> None:
+        sch.rfactor(sch.split(sch.get_loops("C")[1], [None, 4])[1], 0)
+
+    refused(text, steps, NotApplicable, "register_reducer")
+    reducers.register_reducer(
+        "xor for a test", 1, lambda x, y: [build.bitwise_xor(x[0], y[0])], lambda types: [const(0, types[0])]
+    )
+    try:
+        sch = taken(text, steps)
+        assert sch.steps[-1].exactness == "reassociated(C, xor for a test)"
+        with pytest.raises(BadArgument, match="already"):
+            reducers.register_reducer("add", 1, lambda x, y: [x[0]], lambda types: [const(0)])
+        with pytest.raises(BadArgument, match="2 values"):
+            reducers.register_reducer("pair", 2, lambda x, y: [x[0]], lambda types: [const(0)])
+    finally:
+        reducers._of_users.pop("xor for a test")

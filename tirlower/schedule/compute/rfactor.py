@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tirlower.diagnostics import BadArgument
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterKind, Range
-from tirlower.ir.expr import Add, BinaryOp, BufferLoad, Expr, Max, Min, Mul, Var, const, is_const_int
+from tirlower.ir.expr import BufferLoad, Expr, Var, const, is_const_int
 from tirlower.ir.functor import substitute
 from tirlower.ir.query import each, mentions
 from tirlower.ir.refresh import copy_var
-from tirlower.ir.stmt import AllocBuffer, Block, BlockIter, BufferStore, For, ForKind, Stmt
+from tirlower.ir.stmt import AllocBuffer, Bind, Block, BlockIter, BufferStore, For, ForKind, Seq, Stmt
 from tirlower.ir.structural import structural_equal
 from tirlower.poly.dataflow import covers
 from tirlower.poly.left_out import is_quiet
 from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.schedule.compute.reducers import Matched, match_reducer
 from tirlower.schedule.draft import Draft
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.memory.caches import Row, place_new
@@ -28,40 +28,34 @@ from tirlower.schedule.step import Step
 
 __all__ = ["RFACTOR"]
 
-_COMBINE = {Add: build.add, Mul: build.mul, Min: build.min_, Max: build.max_}
-
 
 @dataclass(frozen=True)
 class _Sum:
-    """The reduction: where its loop stands, its loops from the outermost on, what it adds, and how."""
+    """The reduction: where its loop stands, its loops from the outermost on, what it writes, and how it combines what."""
 
     site: Site
-    top: int
     loops: tuple[For, ...]
     factor: For
-    store: BufferStore
+    stores: tuple[BufferStore, ...]
     block: Block | None
-    term: Expr
-    kind: type[BinaryOp]
+    how: Matched
 
     @property
-    def buffer(self) -> Buffer:
-        """What is summed up to."""
-        return self.store.buffer
+    def store(self) -> BufferStore:
+        """The first of its stores: all have the same indices."""
+        return self.stores[0]
 
+    @property
+    def names(self) -> str:
+        """What is reduced to."""
+        return ", ".join(store.buffer.name for store in self.stores)
 
-def identity(found: _Sum) -> Expr:
-    """The value that changes nothing; of floats an infinity, but for extrema that begin with the least or greatest number."""
-    kind, dtype = found.kind, found.buffer.dtype
-    if kind is Add:
-        return const(0, dtype)
-    if kind is Mul:
-        return const(1, dtype)
-    bound = build.max_value(dtype) if kind is Min else build.min_value(dtype)
-    init = found.block.init if found.block is not None else None
-    if not dtype.is_float or (isinstance(init, BufferStore) and structural_equal(init.value, bound)):
-        return bound
-    return const(math.inf if kind is Min else -math.inf, dtype)
+    def begin(self) -> list[Expr]:
+        """What partial results begin with."""
+        init = self.block.init if self.block is not None else None
+        inits = {store.buffer: store.value for store in each(BufferStore, init)} if init is not None else {}
+        buffers = [store.buffer for store in self.stores]
+        return self.how.identity([one.dtype for one in buffers], [inits.get(one) for one in buffers])
 
 
 def _sum(step: Step) -> _Sum:
@@ -73,26 +67,54 @@ def _sum(step: Step) -> _Sum:
         path = (*path, "body")
         inner = inner.body
     block = inner if isinstance(inner, Block) else None
-    store = block.body if block is not None else inner
-    if not isinstance(store, BufferStore):
-        step.refuse("one update in a nest of loops is meant", inner)
+    stores, values = _updates(step, block.body if block is not None else inner)
     scope = blocks_at(func, path)
     around = loops_at(func, path)
     loops = [loop for way, loop in around if not scope or len(way) > len(scope[-1][0])]
     chain = [stmt for way, stmt in statements_at(func, path) if loops and len(way) >= len(_path_of(around, loops[0]))]
     if any(not isinstance(stmt, For) for stmt in chain[:-1]):
         step.refuse("more stands in the loops than the reduction", factor, "name a loop of a nest of its own")
-    value = store.value
-    if not isinstance(value, BinaryOp) or type(value) not in _COMBINE:
-        step.refuse(f"{value} is no sum, product, minimum or maximum with the old value", store)
-    own = BufferLoad(store.buffer, store.indices)
-    first, second = (isinstance(x, BufferLoad) and structural_equal(x, own) for x in (value.a, value.b))
-    if not first and not second:
-        step.refuse(f"{value} does not combine the old value of {store.buffer.name} with another one", store)
-    kind, term = type(value), value.b if first else value.a
-    if any(load.buffer is store.buffer for root in (term, *store.indices) for load in each(BufferLoad, root)):
-        step.refuse(f"what is added reads {store.buffer.name} itself", store)
-    return _Sum(site, len(around) - len(loops), tuple(loops), factor, store, block, term, kind)
+    if len(stores) > 1 and block is None:
+        step.refuse("several values are reduced together, outside of a block", inner, "make a block of it first")
+    how = match_reducer(values, [BufferLoad(store.buffer, store.indices) for store in stores])
+    if how is None:
+        what = ", ".join(map(str, values))
+        step.refuse(
+            f"{what} is no sum, product, minimum or maximum with the old value, nor another reducer that is known",
+            stores[0],
+            "tirlower.schedule.compute.reducers.register_reducer makes one known",
+        )
+    if any(
+        load.buffer is store.buffer for store in stores for index in store.indices for load in each(BufferLoad, index)
+    ):
+        step.refuse(f"the indices read {stores[0].buffer.name} itself", stores[0])
+    return _Sum(site, tuple(loops), factor, tuple(stores), block, how)
+
+
+def _updates(step: Step, body: Stmt) -> tuple[list[BufferStore], list[Expr]]:
+    """The stores of an update, which are of one element each of different buffers at the same indices, with the values that names stand for."""
+    names: dict[Var, Expr] = {}
+    stores: list[BufferStore] = []
+    values: list[Expr] = []
+    for stmt in body.stmts if isinstance(body, Seq) else (body,):
+        if isinstance(stmt, Bind) and not stores:
+            names[stmt.var] = substitute(stmt.value, names)
+            continue
+        if not isinstance(stmt, BufferStore) or stmt.predicate is not None:
+            step.refuse("one update in a nest of loops is meant", stmt)
+        done = {store.buffer for store in stores}
+        if stmt.buffer in done or any(load.buffer in done for load in each(BufferLoad, stmt.value)):
+            step.refuse(
+                f"{stmt.buffer.name} is computed of what was just written", stmt, "bind the values to names first"
+            )
+        stores.append(stmt)
+        values.append(substitute(stmt.value, names))
+    if not stores:
+        step.refuse("one update in a nest of loops is meant", body)
+    first = BufferLoad(stores[0].buffer, stores[0].indices)
+    if not all(structural_equal(first, BufferLoad(first.buffer, store.indices)) for store in stores):
+        step.refuse("the values are written at different indices", stores[0])
+    return stores, values
 
 
 def _path_of(around: Sequence[tuple[tuple[object, ...], For]], loop: For) -> tuple[object, ...]:
@@ -101,7 +123,7 @@ def _path_of(around: Sequence[tuple[tuple[object, ...], For]], loop: For) -> tup
 
 def _check(step: Step) -> Verdict:
     found = _sum(step)
-    dims = len(found.buffer.shape)
+    dims = len(found.store.buffer.shape)
     axis = step["factor_axis"]
     assert isinstance(axis, int)
     if not -dims - 1 <= axis <= dims:
@@ -109,7 +131,7 @@ def _check(step: Step) -> Verdict:
     values = {it.var: it.value for it in found.block.iters if it.value is not None} if found.block else {}
     if any(mentions(substitute(index, values), {found.factor.loop_var}) for index in found.store.indices):
         step.refuse(
-            f"`{found.factor.loop_var.name}` is no loop of the reduction: {found.buffer.name} is indexed by it",
+            f"`{found.factor.loop_var.name}` is no loop of the reduction: {found.names} is indexed by it",
             found.factor,
         )
     for loop in found.loops:
@@ -117,33 +139,45 @@ def _check(step: Step) -> Verdict:
             loop.extent, {x.loop_var for x in found.loops}
         ):
             step.refuse(f"`{loop.loop_var.name}` is no serial loop of the same bounds in all iterations", loop)
-    if not is_quiet(found.store):
+    if not all(is_quiet(old.with_(value=term)) for old, term in zip(found.stores, found.how.terms, strict=True)):
         step.refuse("what is computed may fail, or has effects", found.store)
-    floats = found.buffer.dtype.is_float and found.kind in (Add, Mul)
-    if floats:
+    parts = found.how.parts
+    rounds = any(
+        one.rounds and (store.buffer.dtype.is_float or one.ordered)
+        for one, store in zip(parts, found.stores, strict=False)
+    )
+    if rounds or any(one.ordered for one in parts):
         licence = step.policy.reassociate
         declared = found.block is not None and any(it.kind is IterKind.REDUCE for it in found.block.iters)
         if licence is False or (licence == "declared" and not declared):
+            why = (
+                f"the sum into {found.names} rounds differently"
+                if rounds
+                else f"{found.names} may keep another one of equals"
+            )
             return Verdict(
                 "unknown",
-                f"the sum into {found.buffer.name} rounds differently in another order",
+                f"{why} in another order",
                 help="allow it with reassociate=True, or declare the reduction by a block",
             )
-        step.exactness = f"reassociated({found.buffer.name}, {found.kind.__name__.lower()})"
-    draft, _, partial = _draft(step)
+        step.exactness = f"reassociated({found.names}, {found.how.name})"
+    draft, _, partials = _draft(step)
     scop = step.facts.scop(draft.func())
-    writes = [a for a in scop.accesses if a.data is partial.data and a.is_write]
-    reads = [a for a in scop.accesses if a.data is partial.data and not a.is_write]
-    covered = covers(scop, writes, reads)
-    if covered.refuted:
-        return Verdict(
-            "unknown", f"a partial result in {partial.name} would be read before it is begun: {covered.reason}"
-        )
-    return PROVED if covered.proved else covered
+    for partial in partials:
+        writes = [a for a in scop.accesses if a.data is partial.data and a.is_write]
+        reads = [a for a in scop.accesses if a.data is partial.data and not a.is_write]
+        covered = covers(scop, writes, reads)
+        if covered.refuted:
+            return Verdict(
+                "unknown", f"a partial result in {partial.name} would be read before it is begun: {covered.reason}"
+            )
+        if not covered.proved:
+            return covered
+    return PROVED
 
 
-def _draft(step: Step) -> tuple[Draft, Stmt, Buffer]:
-    """The edits, what is given a handle, and the buffer of partial results."""
+def _draft(step: Step) -> tuple[Draft, Stmt, list[Buffer]]:
+    """The edits, what is given a handle, and the buffers of partial results."""
     if isinstance(step.plan, tuple):
         return step.plan
     found = _sum(step)
@@ -151,23 +185,36 @@ def _draft(step: Step) -> tuple[Draft, Stmt, Buffer]:
     draft = Draft(step, found.site.func)
     axis = step["factor_axis"]
     assert isinstance(axis, int)
-    at = axis if axis >= 0 else axis + len(found.buffer.shape) + 1
+    dims = len(found.store.buffer.shape)
+    at = axis if axis >= 0 else axis + dims + 1
     factor = found.factor
-    shape = [*found.buffer.shape[:at], factor.extent, *found.buffer.shape[at:]]
-    partial = Buffer(f"{found.buffer.name}.rf", tuple(shape), found.buffer.dtype, scope=found.buffer.scope)
+    partials: list[Buffer] = []
+    for buffer in (store.buffer for store in found.stores):
+        shape = [*buffer.shape[:at], factor.extent, *buffer.shape[at:]]
+        partials.append(Buffer(f"{buffer.name}.rf", tuple(shape), buffer.dtype, scope=buffer.scope))
     way = next(way for way, one in loops_at(func, (*found.site.steps, "body")) if one is found.loops[0])
     make = _of_block if found.block is not None else _of_loops
-    parts, handle, ends = make(draft, found, partial, at)
+    parts, handle, ends = make(draft, found, partials, at)
     draft.replace(way, *parts)
     row = Row.around(func, way)
     if row.body == way:
-        draft.before(way, AllocBuffer(partial))
+        draft.before(way, *map(AllocBuffer, partials))
     else:
-        place_new(draft, row, partial)
+        for partial in reversed(partials):
+            place_new(draft, row, partial)
     for old, new in ends.items():
         draft.forward.keep(old, new)
-    step.plan = draft, handle, partial
-    return draft, handle, partial
+    step.plan = draft, handle, partials
+    return draft, handle, partials
+
+
+def _body(stores: Sequence[BufferStore]) -> Stmt:
+    """Stores of values that were all computed before the first of them is written."""
+    if len(stores) == 1:
+        return stores[0]
+    bound = [Var(f"v_{store.buffer.name}", store.buffer.dtype) for store in stores]
+    named = [Bind(var, store.value) for var, store in zip(bound, stores, strict=True)]
+    return Seq((*named, *(store.with_(value=var) for store, var in zip(stores, bound, strict=True))))
 
 
 def _number(factor: For, var: Expr) -> Expr:
@@ -175,7 +222,9 @@ def _number(factor: For, var: Expr) -> Expr:
     return var if is_const_int(factor.min, 0) else build.sub(var, factor.min)
 
 
-def _of_block(draft: Draft, found: _Sum, partial: Buffer, at: int) -> tuple[list[Stmt], Stmt, dict[Stmt, Stmt]]:
+def _of_block(
+    draft: Draft, found: _Sum, partials: Sequence[Buffer], at: int
+) -> tuple[list[Stmt], Stmt, dict[Stmt, Stmt]]:
     """The nests of a block: that of the partial results, and that which brings them together."""
     block = found.block
     assert block is not None
@@ -196,16 +245,20 @@ def _of_block(draft: Draft, found: _Sum, partial: Buffer, at: int) -> tuple[list
     names = {**mine, **bound}
     indices = [substitute(index, names) for index in found.store.indices]
     spot = (*indices[:at], _number(factor, own[factor.loop_var].var), *indices[at:])
-    term = substitute(found.term, names)
+    values = [substitute(term, names) for term in found.how.terms]
     more = any(it.kind is IterKind.REDUCE for it in own.values())
-    value = _COMBINE[found.kind](BufferLoad(partial, spot), term) if more else term
-    init = BufferStore(partial, identity(found), spot) if more else None
+    init: Stmt | None = None
+    if more:
+        values = found.how.combine([BufferLoad(partial, spot) for partial in partials], values)
+        begun = [BufferStore(partial, unit, spot) for partial, unit in zip(partials, found.begin(), strict=True)]
+        init = begun[0] if len(begun) == 1 else Seq(tuple(begun))
+    body = _body([BufferStore(partial, value, spot) for partial, value in zip(partials, values, strict=True)])
     iters = (own[factor.loop_var], *(it.with_(var=mine[it.var]) for it in spatial))
     iters = (*iters, *(it for var, it in own.items() if var is not factor.loop_var))
     rf = with_regions(
         Block(
             f"{block.name}_rf", iters, substitute(block.predicate, names) if has_iters(block.predicate, block) else block.predicate,
-            (), (), init, (), {}, BufferStore(partial, value, spot),
+            (), (), init, (), {}, body,
         )
     )  # fmt: skip
     nest: Stmt = rf
@@ -218,11 +271,9 @@ def _of_block(draft: Draft, found: _Sum, partial: Buffer, at: int) -> tuple[list
     home = [it.with_(value=substitute(it.value, fresh)) for it in spatial if it.value is not None]
     over = BlockIter(last, Range(factor.min, factor.extent), IterKind.REDUCE, fresh[factor.loop_var])
     place = (*found.store.indices[:at], _number(factor, last), *found.store.indices[at:])
-    update = BufferStore(
-        found.buffer,
-        _COMBINE[found.kind](BufferLoad(found.buffer, found.store.indices), BufferLoad(partial, place)),
-        found.store.indices,
-    )
+    olds = [BufferLoad(store.buffer, store.indices) for store in found.stores]
+    both = found.how.combine(olds, [BufferLoad(partial, place) for partial in partials])
+    update = _body([BufferStore(old.buffer, value, old.indices) for old, value in zip(olds, both, strict=True)])
     wb = with_regions(
         Block(block.name, (over, *home), const(1, "bool"), (), (), block.init, (), block.annotations, update)
     )
@@ -237,13 +288,16 @@ def has_iters(predicate: Expr, block: Block) -> bool:
     return mentions(predicate, {it.var for it in block.iters})
 
 
-def _of_loops(draft: Draft, found: _Sum, partial: Buffer, at: int) -> tuple[list[Stmt], Stmt, dict[Stmt, Stmt]]:
+def _of_loops(
+    draft: Draft, found: _Sum, partials: Sequence[Buffer], at: int
+) -> tuple[list[Stmt], Stmt, dict[Stmt, Stmt]]:
     """The nests of plain loops: partial results begun, computed, brought together."""
     factor = found.factor
     indices = found.store.indices
     outer = [loop for loop in found.loops if loop is factor or any(mentions(i, {loop.loop_var}) for i in indices)]
     spot = (*indices[:at], _number(factor, factor.loop_var), *indices[at:])
-    combine = _COMBINE[found.kind]
+    [partial], [unit] = partials, found.begin()
+    part, [term] = BufferLoad(partial, spot), found.how.terms
 
     def nest(loops: Sequence[For], names: dict[Var, Var], body: Stmt) -> Stmt:
         for loop in reversed(loops):
@@ -251,14 +305,15 @@ def _of_loops(draft: Draft, found: _Sum, partial: Buffer, at: int) -> tuple[list
         return body
 
     names = [{loop.loop_var: copy_var(loop.loop_var) for loop in outer} for _ in range(2)]
-    begun = nest(outer, names[0], substitute(BufferStore(partial, identity(found), spot), dict(names[0])))
-    body: Stmt = BufferStore(partial, combine(BufferLoad(partial, spot), found.term), spot)
+    begun = nest(outer, names[0], substitute(BufferStore(partial, unit, spot), dict(names[0])))
+    body: Stmt = BufferStore(partial, found.how.combine([part], [term])[0], spot)
     handle = body
     draft.forward.keep(found.store, body)
     for loop in reversed(found.loops):
         body = loop.with_(body=body)
         draft.forward.keep(loop, body)
-    update = BufferStore(found.buffer, combine(BufferLoad(found.buffer, indices), BufferLoad(partial, spot)), indices)
+    buffer = found.store.buffer
+    update = BufferStore(buffer, found.how.combine([BufferLoad(buffer, indices)], [part])[0], indices)
     return [begun, body, nest(outer, names[1], substitute(update, dict(names[1])))], handle, {}
 
 
@@ -275,7 +330,8 @@ RFACTOR = Kind(
     """Sum up in partial results, one for each iteration of a loop of a reduction, which a second reduction brings together.
     Returns the block of the partial results.
 
-    Sums, products, minima and maxima. ``factor_axis``: the dimension of the partial results' buffer ``<B>.rf`` that the loop
+    Sums, products, minima and maxima, extrema with their places, several of these at once, and what :func:`~tirlower.schedule.compute.reducers.register_reducer`
+    makes known. ``factor_axis``: the dimension of the partial results' buffer ``<B>.rf`` that the loop
     indexes, negative from the end. Sums of floats round in another order then, which a block with reduction iterators
     allows, or ``reassociate=True``.
 
