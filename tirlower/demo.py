@@ -1,4 +1,4 @@
-"""``python -m tirlower demo``: real kernels, checked against NumPy, with their speed."""
+"""``python -m tirlower demo``: real kernels as plain loops, scheduled automatically, checked against NumPy, with their speed."""
 
 from __future__ import annotations
 
@@ -56,19 +56,12 @@ def _vector_add(n: int) -> PrimFunc:
 def _matmul(n: int) -> PrimFunc:
     @T.prim_func
     def matmul(A: T.Buffer((n, n), "float32"), B: T.Buffer((n, n), "float32"), C: T.Buffer((n, n), "float32")) -> None:
-        for i0 in range(n // 8):
-            for j0 in range(n // 32):
-                tile = T.alloc_buffer((8, 32), "float32", scope="local")
-                for i in T.unroll(8):
-                    for j in T.vectorized(32):
-                        tile[i, j] = T.float32(0)
-                for k in range(n):
-                    for i in T.unroll(8):
-                        for j in T.vectorized(32):
-                            tile[i, j] += A[i0 * 8 + i, k] * B[k, j0 * 32 + j]
-                for i in T.unroll(8):
-                    for j in T.vectorized(32):
-                        C[i0 * 8 + i, j0 * 32 + j] = tile[i, j]
+        for i, j, k in T.grid(n, n, n):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] += A[vi, vk] * B[vk, vj]
 
     return matmul
 
@@ -77,19 +70,9 @@ def _matmul(n: int) -> PrimFunc:
 def _gelu(n: int) -> PrimFunc:
     @T.prim_func
     def gelu(X: T.Buffer((n,), "float32"), Y: T.Buffer((n,), "float32")) -> None:
-        for i0 in range(n // 16):
-            for i in T.vectorized(16):
-                Y[i0 * 16 + i] = (
-                    X[i0 * 16 + i]
-                    * T.float32(0.5)
-                    * (
-                        T.float32(1)
-                        + T.tanh(
-                            T.float32(0.79788456)
-                            * (X[i0 * 16 + i] + T.float32(0.044715) * X[i0 * 16 + i] * X[i0 * 16 + i] * X[i0 * 16 + i])
-                        )
-                    )
-                )
+        for i in range(n):
+            inner = T.float32(0.79788456) * (X[i] + T.float32(0.044715) * X[i] * X[i] * X[i])
+            Y[i] = X[i] * T.float32(0.5) * (T.float32(1) + T.tanh(inner))
 
     return gelu
 
@@ -98,16 +81,12 @@ def _gelu(n: int) -> PrimFunc:
 def _row_sum(n: int) -> PrimFunc:
     @T.prim_func
     def row_sum(A: T.Buffer((n, n), "float32"), B: T.Buffer((n,), "float32")) -> None:
-        for i in range(n):
-            partial = T.alloc_buffer((16,), "float32", scope="local")
-            for l in T.vectorized(16):
-                partial[l] = T.float32(0)
-            for j in range(n // 16):
-                for l in T.vectorized(16):
-                    partial[l] += A[i, j * 16 + l]
-            B[i] = T.float32(0)
-            for l in T.unroll(16):
-                B[i] += partial[l]
+        for i, k in T.grid(n, n):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] += A[vi, vk]
 
     return row_sum
 
@@ -143,7 +122,7 @@ def main(quick: bool = False) -> None:
     print(f"{'kernel':<12} {'compile':>10} {'tirlower':>12} {'numpy':>12} {'speedup':>8}")
     for case in cases(quick):
         start = time.perf_counter()
-        kernel = tl.build(case.func)
+        kernel = tl.build(case.func, schedule="auto")
         compile_ms = (time.perf_counter() - start) * 1e3
         kernel(*case.arguments)
         result = case.arguments[-1].copy()
