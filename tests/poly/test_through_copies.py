@@ -140,6 +140,32 @@ def test_chains_of_nests(quick: Counter[str]) -> None:
     assert quick["proved"] > 20
 
 
+BLOCKED = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    for i_0, j, k, i_1 in T.grid(2, 8, 8, WIDTH):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i_0 * 4 + i_1)
+            vj, vk = T.axis.remap("SR", [j, k])
+            with T.init():
+                C[vi, vj] = 0.0
+            C[vi, vj] = C[vi, vj] + A[vi, vk]
+"""
+
+
+@pytest.mark.parametrize(("width", "proved"), [("4", True), ("3", False), ("5", False)])
+def test_an_init_that_writes_every_digit_fills_a_tile(width: str, proved: bool, quick: Counter[str]) -> None:
+    text = BLOCKED.replace("WIDTH", width).replace(
+        "T.axis.spatial(8", "T.axis.spatial(16" if width == "5" else "T.axis.spatial(8"
+    )
+    sch: Any = tl.Schedule(parse(text))
+    try:
+        sch.cache_write("C", 0, "local")
+    except ScheduleError:
+        assert not proved
+    assert bool(quick["proved"]) is proved
+
+
 UPDATED = """
 @T.prim_func
 def f(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):

@@ -57,7 +57,7 @@ def test_random_steps(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
                 VERBS[rng.choice(list(VERBS))](sch, rng)
             except ScheduleError:
                 continue
-    assert len(seen) > 10
+    assert len(seen) > 3
 
 
 def row() -> Any:

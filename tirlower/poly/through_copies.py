@@ -71,16 +71,15 @@ class _Stage:
 
 @dataclass(frozen=True)
 class _Box:
-    """The elements that a statement touches once each loop of its own is taken as a coordinate: for each dimension the axis (None:
-    one element), where it starts, and how far it goes; ``left`` are the conditions that say nothing of the axes, ``inner`` the
-    others. ``new``: elements of the new memory."""
+    """The elements that a statement touches in one iteration of the loops around: for each dimension where it starts and how far it
+    goes, the loops of its own that are its ``digits`` with their weights, and the rest of the subscript. ``left`` are the
+    conditions that say nothing of those loops, ``inner`` the others. ``new``: elements of the new memory."""
 
     new: bool
     lows: tuple[Form, ...]
     extents: tuple[Form, ...]
-    axes: dict[Var, Form]
-    """The value of each axis in terms of the coordinates is the coordinate less this."""
-    dims: dict[Var, int]
+    digits: tuple[dict[Var, int], ...]
+    rests: tuple[Form, ...]
     inner: tuple[Condition, ...]
     left: tuple[Condition, ...]
 
@@ -331,27 +330,33 @@ class _Proof:
         own = {loop.var: loop for loop in access.loops[len(around) :]}
         lows: list[Form] = []
         extents: list[Form] = []
-        axes: dict[Var, Form] = {}
-        dims: dict[Var, int] = {}
-        for number, form in enumerate(forms):
-            mine = [dim for dim in form.terms if not self._is_free(dim, free)]
-            if not mine:
-                lows.append(form)
-                extents.append(constant(1))
-                continue
-            axis = mine[0]
-            _need(
-                len(mine) == 1 and isinstance(axis, Var) and form.terms[axis] == 1 and axis in own and axis not in axes
-            )
-            assert isinstance(axis, Var)
-            rest, loop = form.without(axis), own[axis]
-            _need(loop.extent is not None and not loop.overflows)
-            assert loop.extent is not None
-            for bound in (loop.start, loop.extent):
-                _need(all(self._is_free(dim, free) for dim in bound.terms))
-            axes[axis], dims[axis] = rest, number
-            lows.append(rest + loop.start)
-            extents.append(loop.extent)
+        digits: list[dict[Var, int]] = []
+        rests: list[Form] = []
+        axes: set[Var] = set()
+        for form in forms:
+            mine: dict[Var, int] = {}
+            rest = form
+            for dim, factor in form.terms.items():
+                if not self._is_free(dim, free):
+                    _need(isinstance(dim, Var) and dim in own and dim not in axes)
+                    assert isinstance(dim, Var)
+                    axes.add(dim)
+                    mine[dim] = factor
+                    rest = rest.without(dim)
+            low, extent = rest, constant(1)
+            for axis, factor in sorted(mine.items(), key=lambda one: one[1]):
+                loop = own[axis]
+                _need(loop.extent is not None and not loop.overflows)
+                assert loop.extent is not None
+                for bound in (loop.start, loop.extent):
+                    _need(all(self._is_free(dim, free) for dim in bound.terms))
+                # Each digit goes on where the ones below it end.
+                _need(extent.is_constant and extent.const == factor)
+                low, extent = low.plus(loop.start, factor), loop.extent.scaled(factor)
+            lows.append(low)
+            extents.append(extent)
+            digits.append(mine)
+            rests.append(rest)
         firsts: dict[Var, Form] = {}
         for var, loop in own.items():
             if var not in axes:
@@ -372,9 +377,9 @@ class _Proof:
                 _need(condition.is_exact)
                 left.append(condition)
             else:
-                _need(deps <= set(axes) and isinstance(condition, (AtLeast, Equal)))
+                _need(deps <= axes and isinstance(condition, (AtLeast, Equal)))
                 inner.append(condition)
-        return _Box(new, tuple(lows), tuple(extents), axes, dims, tuple(inner), tuple(left))
+        return _Box(new, tuple(lows), tuple(extents), tuple(digits), tuple(rests), tuple(inner), tuple(left))
 
     def _covers(self, box: _Box, touched: _Touched) -> bool:
         """Whether an access touches nothing outside of a box."""
@@ -386,10 +391,12 @@ class _Proof:
             for condition in box.inner:
                 assert isinstance(condition, (AtLeast, Equal))
                 lin = condition.lin
-                for axis, rest in box.axes.items():
-                    factor = lin.terms.get(axis, 0)
-                    if factor:
-                        lin = lin.without(axis).plus(forms[box.dims[axis]] - rest, factor)
+                for mine, rest, form in zip(box.digits, box.rests, forms, strict=True):
+                    factor = next((lin.terms.get(axis, 0) for axis, one in mine.items() if one == 1), 0)
+                    for axis, one in mine.items():
+                        _need(lin.terms.get(axis, 0) == factor * one)
+                        lin = lin.without(axis)
+                    lin = lin.plus(form - rest, factor)
                 self._at_least(access, lin)
                 if isinstance(condition, Equal):
                     self._at_least(access, -lin)

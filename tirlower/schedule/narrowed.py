@@ -113,8 +113,10 @@ class Narrowing:
         after: list[Stmt] = list(trail.parts[: trail.first])
         for number in range(low, high + 1):
             stmt, child = stmts[number], trail.children.get(number)
-            if child is None and self.is_apart(stmt):
+            same = child is None or child.same
+            if same and self.is_apart(stmt):
                 self.left_out.append(stmt)
+                after += [] if child is None else child.extra
                 continue
             before.append(stmt)
             after += [stmt] if child is None else child.parts
@@ -287,11 +289,11 @@ def _changed(root: Trail, uses: UsesOf) -> frozenset[Var]:
     while stack:
         trail = stack.pop()
         parts = trail.parts
-        if trail.gone or trail.changed or not trail.children:
+        if trail.gone or trail.changed:
             found |= uses(trail.old).memory
         else:
             stack += trail.children.values()
-            parts = [*parts[: trail.first], *parts[trail.first + trail.own :]]
+            parts = trail.extra
         for part in parts:
             found |= uses(part).memory
             if isinstance(part, (AllocBuffer, AllocConst)):

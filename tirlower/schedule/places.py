@@ -9,7 +9,7 @@ from tirlower.ir.expr import BufferLoad, Expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
 from tirlower.ir.query import each
-from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, For, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, For, Seq, Stmt
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.sites import Steps
 
@@ -24,6 +24,7 @@ __all__ = [
     "parent",
     "reading",
     "statements_at",
+    "using",
     "writing",
 ]
 
@@ -62,23 +63,50 @@ def loads_in(stmt: Stmt, buffer: Buffer) -> list[BufferLoad]:
     return [load for root in headers(stmt) for load in each(BufferLoad, root) if load.buffer is buffer]
 
 
+def using(facts: Facts, root: Stmt, buffer: Buffer) -> Iterator[tuple[Steps, Stmt]]:
+    """The statements under (and including) one that may access a buffer, its memory or what it is allocated by, with the way to
+    each, in the order of the text; statements that certainly do not are not looked into."""
+    stack: list[tuple[Steps, Stmt]] = [((), root)]
+    while stack:
+        way, stmt = stack.pop()
+        if not isinstance(stmt, Seq):
+            yield way, stmt
+        inside: list[tuple[Steps, Stmt]] = []
+        for name in stmt.child_names:
+            value = getattr(stmt, name)
+            if value.__class__ is tuple:
+                for at, one in enumerate(value):
+                    if isinstance(one, Stmt) and _may_use(facts, one, buffer):
+                        inside.append(((*way, name, at), one))
+            elif isinstance(value, Stmt) and _may_use(facts, value, buffer):
+                inside.append(((*way, name), value))
+        stack += inside[::-1]
+
+
+def _may_use(facts: Facts, stmt: Stmt, buffer: Buffer) -> bool:
+    found = facts.uses(stmt)
+    if stmt.__class__ is AllocBuffer or stmt.__class__ is AllocConst:
+        return stmt.buffer is buffer
+    return found.owns or buffer.data in found.memory
+
+
 def reading(facts: Facts, func: PrimFunc, buffer: Buffer) -> list[tuple[Steps, Stmt]]:
     """The statements that load elements of a buffer themselves, in the order of the text."""
-    return [(("body", *way), stmt) for way, stmt in facts.inside(func.body) if loads_in(stmt, buffer)]
+    return [(("body", *way), stmt) for way, stmt in using(facts, func.body, buffer) if loads_in(stmt, buffer)]
 
 
 def writing(facts: Facts, func: PrimFunc, buffer: Buffer) -> list[tuple[Steps, BufferStore]]:
     """The statements that store to a buffer, in the order of the text."""
     return [
         (("body", *way), stmt)
-        for way, stmt in facts.inside(func.body)
+        for way, stmt in using(facts, func.body, buffer)
         if isinstance(stmt, BufferStore) and stmt.buffer is buffer
     ]
 
 
 def allocation_of(facts: Facts, func: PrimFunc, buffer: Buffer) -> tuple[Steps, AllocBuffer] | None:
     """Where a buffer is allocated; None for one that the function is given."""
-    for way, stmt in facts.inside(func.body):
+    for way, stmt in using(facts, func.body, buffer):
         if isinstance(stmt, AllocBuffer) and stmt.buffer is buffer:
             return ("body", *way), stmt
     return None

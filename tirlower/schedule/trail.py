@@ -57,6 +57,16 @@ class Trail:
         return number if at < 0 else self.starts[at] + number - self.numbers[at]
 
     @property
+    def extra(self) -> list[Stmt]:
+        """What was put in front and behind."""
+        return [*self.parts[: self.first], *self.parts[self.first + self.own :]]
+
+    @property
+    def same(self) -> bool:
+        """Whether the statement itself is what it was."""
+        return not (self.gone or self.changed or self.children)
+
+    @property
     def gone(self) -> bool:
         """Whether nothing of the statement itself is left."""
         return self.replaced or not self.own

@@ -27,7 +27,8 @@ class Uses:
     """The buffers that a statement reads and writes, in the order of the text, each with the number of accesses.
 
     ``pointers`` are the variables of memory that it names other than by a subscript; ``returns`` says that it may end the function,
-    ``effects`` that it does more than access buffers: calls that change state, jumps, assertions.
+    ``effects`` that it does more than access buffers: calls that change state, jumps, assertions; ``owns`` that something is
+    allocated in it, of which it says nothing.
     """
 
     reads: dict[Buffer, int] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class Uses:
     pointers: frozenset[Var] = frozenset()
     returns: bool = False
     effects: bool = False
+    owns: bool = False
 
     memory: frozenset[Var] = frozenset()
     """The data variables of the buffers, and the pointers."""
@@ -68,6 +70,7 @@ class UsesOf:
         pointers: set[Var] = set()
         returns = False
         effects = stmt.__class__ is Assert
+        owns = stmt.__class__ is AllocBuffer or stmt.__class__ is AllocConst
         own: set[Buffer] = set(stmt.alloc_buffers) if isinstance(stmt, Block) else set()
         for part in _parts(stmt):
             if not isinstance(part, Stmt):
@@ -82,6 +85,7 @@ class UsesOf:
             pointers |= inner.pointers
             returns = returns or inner.returns
             effects = effects or inner.effects
+            owns = owns or inner.owns
         if isinstance(stmt, BufferStore):
             writes[stmt.buffer] = writes.get(stmt.buffer, 0) + 1
         elif isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op in _RETURNS:
@@ -93,7 +97,7 @@ class UsesOf:
             reads, writes = ({b: n for b, n in side.items() if b not in own} for side in (reads, writes))
             pointers -= {buffer.data for buffer in own}
         memory = frozenset((*pointers, *(b.data for b in reads), *(b.data for b in writes)))
-        return Uses(reads, writes, frozenset(pointers), returns, effects, memory)
+        return Uses(reads, writes, frozenset(pointers), returns, effects, owns, memory)
 
 
 def _parts(stmt: Stmt) -> Iterator[Node]:

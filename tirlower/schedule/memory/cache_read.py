@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.stmt import Stmt
-from tirlower.schedule.draft import Draft, Made
+from tirlower.ir.stmt import Block, Stmt
+from tirlower.ir.structural import structural_equal
+from tirlower.schedule.draft import Draft, Made, stores_of
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.memory.caches import (
     Row,
@@ -21,7 +22,7 @@ from tirlower.schedule.memory.caches import (
     scope_body,
 )
 from tirlower.schedule.memory.staging import Candidates, box_of, no_pointers, redirect, touched_under
-from tirlower.schedule.places import reading, writing
+from tirlower.schedule.places import loads_in, reading, statements_at, writing
 from tirlower.schedule.sites import Steps
 from tirlower.schedule.step import Step
 
@@ -38,7 +39,11 @@ def cache_of_reads(
     func = step.state.mod[name]
     no_pointers(step, func, buffer, ("body",))
     scope_at = scope_body(func, path)
-    readers = [place for place, _ in reading(step.facts, func, buffer) if place[: len(scope_at)] == scope_at]
+    readers = [
+        place
+        for place, _ in reading(step.facts, func, buffer)
+        if place[: len(scope_at)] == scope_at and (place[: len(path)] == path or not _goes_on(func, place, buffer))
+    ]
     mine = [place for place in readers if place[: len(path)] == path]
     if not mine:
         step.refuse(f"nothing there reads {buffer.name}")
@@ -52,6 +57,19 @@ def cache_of_reads(
     ways = [readers, later, within, mine]
     unique = [way for at, way in enumerate(ways) if way not in ways[:at]]
     return [lambda way=way: _cached(step, name, func, buffer, scope, scope_at, way, writers) for way in unique]  # type: ignore[misc]
+
+
+def _goes_on(func: PrimFunc, place: Steps, buffer: Buffer) -> bool:
+    """Whether what is read at a place was begun by the init of the same block: nothing from before that can be meant."""
+    around = statements_at(func, place)
+    blocks = [stmt for _, stmt in around[:-1] if isinstance(stmt, Block)]
+    if not blocks or blocks[-1].init is None:
+        return False
+    begun = [store.indices for store in stores_of(blocks[-1].init) if store.buffer is buffer]
+    return all(
+        any(all(map(structural_equal, load.indices, indices)) for indices in begun)
+        for load in loads_in(around[-1][1], buffer)
+    )
 
 
 def _cached(

@@ -123,7 +123,7 @@ def _check_layout(step: Step) -> Verdict:
         )
     _inside(step, buffer, index_map)
     if not step["assume_injective_transform"]:
-        verdict = injective(step.facts.scop(func), index_map, buffer.shape)
+        verdict = injective(step.facts.part(func, step.stage().site.steps), index_map, buffer.shape)
         if not verdict.proved:
             return verdict
     new = _new(step, buffer)

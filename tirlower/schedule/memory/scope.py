@@ -13,7 +13,7 @@ from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.memory.caches import cache_name
 from tirlower.schedule.memory.other_buffer import instead
-from tirlower.schedule.places import allocation_of
+from tirlower.schedule.places import allocation_of, loops_at, using
 from tirlower.schedule.sites import Change
 from tirlower.schedule.step import Step
 
@@ -36,6 +36,11 @@ def _check(step: Step) -> Verdict:
         step.refuse(
             f"{buffer.name} is not allocated by the function", None, "cache it: a parameter's scope is the caller's"
         )
+    places = [("body", *way) for way, _ in using(step.facts, func.body, buffer)]
+    loops = [loop for place in places for _, loop in loops_at(func, place)]
+    tags = {loop.thread_tag for loop in loops if loop.thread_tag is not None}
+    if not any(_apart(scope, tag) for tag in tags) and buffer.data not in step.facts.uses(func.body).pointers:
+        return PROVED  # one memory for all that use it
     scop = step.facts.scop(func)
     accesses = [access for access in scop.accesses if access.data is buffer.data]
     conflicts = Conflicts(scop)

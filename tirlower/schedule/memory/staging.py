@@ -23,7 +23,7 @@ from tirlower.poly.footprint import Footprint
 from tirlower.poly.scop import Access
 from tirlower.poly.verdict import Verdict
 from tirlower.schedule.draft import Draft, Made, mapped, with_headers
-from tirlower.schedule.places import blocks_at, loads_in, loops_at, statements_at
+from tirlower.schedule.places import blocks_at, loads_in, loops_at, statements_at, using
 from tirlower.schedule.regions import with_regions
 from tirlower.schedule.sites import Change, Steps
 from tirlower.schedule.step import Step
@@ -163,7 +163,7 @@ def redirect(
     draft.renamed[buffer] = target
     binders: dict[Steps, _Binder] = {}
 
-    for way, stmt in draft.step.facts.inside(root):
+    for way, stmt in using(draft.step.facts, root, buffer):
         writes = isinstance(stmt, BufferStore) and stmt.buffer is buffer and stores
         if not only(stmt) or not (writes or (loads and loads_in(stmt, buffer))):
             continue
@@ -369,7 +369,7 @@ def no_pointers(step: Step, func: PrimFunc, buffer: Buffer, path: Steps) -> None
     """Refuse a buffer whose address is taken under a place."""
     root = Path(path).chain(func)[-1]
     assert isinstance(root, Stmt)
-    for _, stmt in step.facts.inside(root):
+    for _, stmt in using(step.facts, root, buffer):
         for child in stmt.children():
             if isinstance(child, Expr) and any(op is buffer.data for op in each(Var, child)):
                 step.refuse(f"the address of {buffer.name} is taken", stmt)
