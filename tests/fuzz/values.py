@@ -173,6 +173,9 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     "write_at": lambda sch, rng: sch.write_at(_loop(sch, rng), _stage(sch, rng), 0, "local"),
     "rolling_buffer": lambda sch, rng: sch.rolling_buffer(_stage(sch, rng), 0),
     "fuse_epilogue": lambda sch, rng: sch.fuse_epilogue(_stage(sch, rng), _stage(sch, rng)),
+    "contract": lambda sch, rng: sch.contract(_buffer(sch, rng), rng.choice([0, 1, -1])),
+    "reuse": lambda sch, rng: sch.reuse(_buffer(sch, rng), _buffer(sch, rng)),
+    "recompute": lambda sch, rng: sch.recompute(_stage(sch, rng)),
     "pad_einsum": lambda sch, rng: sch.pad_einsum(
         _stage(sch, rng), [rng.choice([1, 2, 4]) for _ in range(rng.choice([2, 2, 3]))]
     ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir.annotations import REDUCTION
@@ -373,6 +373,13 @@ class Made:
     draft: Draft
     outputs: tuple[Stmt, ...] = ()
     exactness: str = "bitwise"
+    buffers: Mapping[Buffer, Buffer] = field(default_factory=dict)
+    """Those that took the place of others."""
+
+    def change(self) -> Change:
+        """The change that it is."""
+        found = self.draft.change(self.outputs, self.exactness)
+        return dataclasses.replace(found, buffers=self.buffers) if self.buffers else found
 
 
 class ValueStep:
@@ -394,8 +401,7 @@ class ValueStep:
 
     def rewrite(self, step: Step) -> Change:
         """The change."""
-        made = self.made(step)
-        return made.draft.change(made.outputs, made.exactness)
+        return self.made(step).change()
 
 
 def _alike(found: Sequence[Statement], statement: Statement) -> Statement | None:

@@ -16,6 +16,7 @@ from tirlower.schedule.compute.epilogue import FUSE_EPILOGUE
 from tirlower.schedule.compute.inline import COMPUTE_INLINE
 from tirlower.schedule.compute.pad_einsum import PAD_EINSUM
 from tirlower.schedule.compute.padding import DECOMPOSE_PADDING
+from tirlower.schedule.compute.recompute import RECOMPUTE
 from tirlower.schedule.compute.reduction import DECOMPOSE_REDUCTION
 from tirlower.schedule.compute.register_tile import REGISTER_TILE
 from tirlower.schedule.compute.reverse_compute_at import REVERSE_COMPUTE_AT
@@ -58,6 +59,7 @@ from tirlower.schedule.memory.cache_index import CACHE_INDEX
 from tirlower.schedule.memory.cache_inplace import CACHE_INPLACE
 from tirlower.schedule.memory.cache_read import CACHE_READ
 from tirlower.schedule.memory.cache_write import CACHE_WRITE
+from tirlower.schedule.memory.contract import CONTRACT
 from tirlower.schedule.memory.dtype import UNSAFE_SET_DTYPE
 from tirlower.schedule.memory.expand import EXPAND
 from tirlower.schedule.memory.layout import SET_AXIS_SEPARATOR, TRANSFORM_LAYOUT
@@ -67,6 +69,7 @@ from tirlower.schedule.memory.prefetch import PREFETCH
 from tirlower.schedule.memory.read_write_at import READ_AT, WRITE_AT
 from tirlower.schedule.memory.reindex import REINDEX
 from tirlower.schedule.memory.reindex_cache import REINDEX_CACHE_READ, REINDEX_CACHE_WRITE
+from tirlower.schedule.memory.reuse import REUSE
 from tirlower.schedule.memory.rolling import ROLLING_BUFFER
 from tirlower.schedule.memory.scope import SET_SCOPE
 from tirlower.schedule.memory.stage_mem import STAGE_MEM
@@ -160,6 +163,9 @@ KINDS = (
     CACHE_WRITE,
     CACHE_INPLACE,
     CACHE_INDEX,
+    CONTRACT,
+    REUSE,
+    RECOMPUTE,
     FUSE_EPILOGUE,
     ROLLING_BUFFER,
     READ_AT,
