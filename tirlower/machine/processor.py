@@ -20,6 +20,8 @@ from tirlower.machine.target import Target
 __all__ = ["Processor"]
 
 _CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
+_BITS: Final = re.compile(r"(?:custom\[.*\]|[a-z]+)(\d+)")
+"""The bits in the name of a type."""
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -83,8 +85,15 @@ class Processor:
         return replace(self, l1=l1 or self.l1, l2=l2 or self.l2, l3=l3 or self.l3)
 
     def lanes(self, dtype: str = "float32") -> int:
-        """Elements of a vector register."""
-        return self.cpu.vector_bits // max(8, int(re.sub(r"^\D+|x\d+$", "", dtype) or 8))
+        """Elements of a vector register, of a type as it prints: ``float32``, ``float8_e4m3fn``, ``custom[posit]16``.
+
+        >>> wide = Processor.of("llvm -mcpu=x86-64-v4")
+        >>> [wide.lanes(dtype) for dtype in ("float32", "bfloat16", "float8_e4m3fn", "float4_e2m1fn", "bool", "int64x4", "handle")]
+        [16, 32, 64, 64, 64, 8, 8]
+        """
+        found = _BITS.match(dtype)
+        bits = 64 if dtype == "handle" else int(found[1]) if found else 8
+        return max(1, self.cpu.vector_bits // max(8, bits))
 
     @property
     def registers(self) -> int:

@@ -28,6 +28,9 @@ __all__ = ["ELEMENTWISE", "Elementwise", "ElementwisePlan"]
 VECTORS: Final = 4
 """Vectors a statement: their chains of operations go side by side, and whole lines are written in a run."""
 
+FEW: Final = 8
+"""The vectors in a row below which a rest, element by element, costs what they gain."""
+
 STENCIL_ROWS: Final = 4
 """Rows of a stencil at a time: 4 of one vector load 6 rows where 12 would be; more run out of registers."""
 
@@ -128,7 +131,12 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
             lanes //= VECTORS
         short = [one for one in stages if (run := one.run) is not None and run < 2 * lanes]
         if short:
-            return Refusal(f"rows of {short[0].run} elements fill no vectors of {lanes}")
+            return Refusal(f"rows of {short[0].run} elements are less than two vectors of {lanes}")
+        rests = [run % lanes for one in stages if (run := one.run) is not None and run < FEW * lanes]
+        if any(rests):
+            return Refusal(
+                f"what is left of rows, {max(rests)} elements, takes as long as their few vectors of {lanes}"
+            )
         seconds = sum(
             seconds_of(sum(cycles_of(statement, one.loops, processor) for statement in one.nest.statements))
             for one in stages
