@@ -7,6 +7,7 @@ import pytest
 from tirlower import ir
 from tirlower.diagnostics import TirError, WellFormedError
 from tirlower.ir import GlobalVar, IRModule, PrimFunc
+from tirlower.script import parse
 
 
 def func(name: str | None = "main", value: int = 0) -> PrimFunc:
@@ -105,3 +106,22 @@ def test_modules_do_not_change():
     assert module.with_attr("k", [1]).attrs == {"k": (1,)} and module.with_attr("k", 1).without_attr("k").attrs == {}
     # Another order is another module only where a function differs.
     assert module.with_functions({"f": g})["f"] is g
+
+
+def test_what_is_usual_is_left_out():
+    A, B, n = ir.Buffer("A", (8,), "int32"), ir.Buffer("B", (4,), "float32"), ir.Var("n")
+    i = ir.Var("i")
+    block = ir.Block("b", (), body=ir.BufferStore(A, i, (i,)))
+    body = ir.For(i, 0, n, body=block.body)
+    f = PrimFunc([A, n, B], body=body)
+    assert [p.name for p in f.params] == ["A_handle", "n", "B_handle"] and f.buffers == (A, B) and f.attrs == {}
+    assert f.ret_type == "void" and f.body is body and all(f.params[k].dtype == "handle" for k in (0, 2))
+    assert ir.structural_equal(parse(f.script()), f)
+    assert (body.kind, body.thread_tag, body.annotations) == (ir.ForKind.SERIAL, None, {})
+    assert (block.reads, block.writes, block.init, block.match_buffers) == ((), (), None, ()) and block.predicate == 1
+    assert ir.For(i, 0, 4, body=ir.Evaluate(0)).annotations is not ir.For(i, 0, 4, body=ir.Evaluate(0)).annotations
+    for make in (lambda: PrimFunc([A]), lambda: ir.For(i, 0, 4), lambda: ir.Block("b", ())):
+        with pytest.raises(TypeError, match=r"\(\) missing 1 required argument: 'body'"):
+            make()
+    mapped = PrimFunc([n, A], {}, "int32", {"k": 1}, ir.Evaluate(0))
+    assert mapped.buffer_map == {mapped.params[1]: A} and mapped.with_(attrs={}).buffers == (A,)

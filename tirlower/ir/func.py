@@ -11,9 +11,9 @@ from tirlower.ir import text
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.callees import rename_callees
 from tirlower.ir.citizens import ObjectDoc, Origin, of_objects
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import HANDLE, DataType
 from tirlower.ir.expr import PointerType, Var
-from tirlower.ir.node import Node, attrs, binds, child, data, hint, node
+from tirlower.ir.node import REQUIRED, Node, attrs, binds, child, data, hint, node
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt, normalize_attr, normalize_attrs
 
@@ -36,19 +36,32 @@ def _name(key: object) -> str:
 class PrimFunc(Node):
     """A function: parameters, the buffers that handles stand for, a body, and attributes.
 
-    Its free variables are its parameters and the symbolic dimensions, strides and offsets of its parameter buffers.
+    Its free variables are its parameters and the symbolic dimensions, strides and offsets of its parameter buffers. A
+    buffer given as a parameter stands for a handle that is mapped to it.
+
+    >>> from tirlower.ir import BufferStore
+    >>> A = Buffer("A", (8,), "int32")
+    >>> print(PrimFunc([A], attrs={"global_symbol": "f"}, body=BufferStore(A, 1, (0,))))
+    @T.prim_func
+    def f(A: T.Buffer((8,), "int32")):
+        A[0] = 1
     """
 
     params: tuple[Var, ...] = binds(convert=tuple)
-    buffer_map: dict[Var, Buffer] = binds(convert=lambda m: dict(m or {}))
-    ret_type: DataType | PointerType = data(convert=_ret_type)
-    attrs: dict[str, object] = attrs(convert=normalize_attrs)
-    body: Stmt = child()
+    buffer_map: dict[Var, Buffer] = binds(default=None, convert=lambda m: dict(m or {}))
+    ret_type: DataType | PointerType = data(default=None, convert=_ret_type)
+    attrs: dict[str, object] = attrs(default=None, convert=normalize_attrs)
+    body: Stmt = child(default=REQUIRED)
     origin: Origin = hint(default=NOWHERE, kw_only=True)
     span: Span | None = hint(default=None, kw_only=True)
 
     def check(self) -> None:
-        """Each mapped buffer belongs to a handle parameter."""
+        """Each mapped buffer belongs to a handle parameter; those given as parameters get one."""
+        if any(isinstance(param, Buffer) for param in self.params):
+            given: tuple[Var | Buffer, ...] = self.params
+            handles = {b: Var(f"{b.name}_handle", HANDLE) for b in given if isinstance(b, Buffer)}
+            self.params = tuple([handles[p] if isinstance(p, Buffer) else p for p in given])
+            self.buffer_map = {**self.buffer_map, **{handle: buffer for buffer, handle in handles.items()}}
         for var in self.buffer_map:
             if not any(var is p for p in self.params):
                 raise WellFormedError(f"the buffer map names {var.name!r}, which is no parameter", span=self.span)

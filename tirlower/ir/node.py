@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, ClassVar, Never, Self, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, Final, Never, NoReturn, Self, TypeVar, cast, dataclass_transform
 
 from tirlower.ir.text import script, show, text
 
@@ -34,6 +34,7 @@ else:
 
 __all__ = [
     "NODES",
+    "REQUIRED",
     "Field",
     "Node",
     "Role",
@@ -49,7 +50,8 @@ __all__ = [
 
 T = TypeVar("T")
 N = TypeVar("N", bound="Node")
-_REQUIRED = object()
+REQUIRED: Final = object()
+"""The default of a field that has none, where fields before it have one: it is given by name then."""
 
 
 class Role(enum.Enum):
@@ -71,7 +73,7 @@ class Field:
     def __init__(
         self,
         role: Role,
-        default: object = _REQUIRED,
+        default: object = REQUIRED,
         kw_only: bool = False,
         convert: Callable[[Never], object] | None = None,
     ) -> None:
@@ -84,7 +86,7 @@ class Field:
     @property
     def required(self) -> bool:
         """Whether the constructor must be given it."""
-        return self.default is _REQUIRED
+        return self.default is REQUIRED
 
     def __repr__(self) -> str:
         return f"Field({self.name!r}, {self.role.value})"
@@ -95,32 +97,32 @@ def _field(role: Role, default: object, kw_only: bool, convert: Callable[[Never]
     return cast(T, Field(role, default, kw_only, convert))
 
 
-def child(*, default: object = _REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
+def child(*, default: object = REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
     """A child field: a node, a tuple of nodes, or None."""
     return _field(Role.CHILD, default, kw_only, convert)
 
 
-def binds(*, default: object = _REQUIRED, convert: Callable[[Never], T] | None = None) -> T:
+def binds(*, default: object = REQUIRED, convert: Callable[[Never], T] | None = None) -> T:
     """A field that holds a variable or buffer (or a tuple of them) which the node defines."""
     return _field(Role.BINDS, default, False, convert)
 
 
-def buffer_use(*, default: object = _REQUIRED, convert: Callable[[Never], T] | None = None) -> T:
+def buffer_use(*, default: object = REQUIRED, convert: Callable[[Never], T] | None = None) -> T:
     """A field that holds a buffer used, not defined, by the node."""
     return _field(Role.BUFFER, default, False, convert)
 
 
-def data(*, default: object = _REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
+def data(*, default: object = REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
     """A field of plain data, compared by ``==``."""
     return _field(Role.DATA, default, kw_only, convert)
 
 
-def attrs(*, default: object = _REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
+def attrs(*, default: object = REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
     """A field that holds annotations."""
     return _field(Role.ATTRS, default, kw_only, convert)
 
 
-def hint(*, default: object = _REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
+def hint(*, default: object = REQUIRED, kw_only: bool = False, convert: Callable[[Never], T] | None = None) -> T:
     """A field that is carried along and never compared."""
     return _field(Role.HINT, default, kw_only, convert)
 
@@ -257,17 +259,26 @@ def node(cls: type[N]) -> type[N]:
 
 def _make_init(cls: type[Node], fields: tuple[Field, ...]) -> object:
     """Compile ``__init__``: plain assignments, conversions, then ``check`` where defined."""
-    scope: dict[str, object] = {"_REQUIRED": _REQUIRED}
+
+    def missing(name: str) -> NoReturn:
+        raise TypeError(f"{cls.__name__}() missing 1 required argument: {name!r}")
+
+    scope: dict[str, object] = {"REQUIRED": REQUIRED, "missing": missing}
     params: list[str] = []
     body: list[str] = []
     star = False
+    optional = False
     for field in fields:
         if field.kw_only and not star:
             params.append("*")
             star = True
-        if field.required:
+        if field.required and optional and not star:
+            params.append(f"{field.name}=REQUIRED")
+            body.insert(0, f"if {field.name} is REQUIRED: missing({field.name!r})")
+        elif field.required:
             params.append(field.name)
         else:
+            optional = True
             scope[f"_d_{field.name}"] = field.default
             params.append(f"{field.name}=_d_{field.name}")
         if field.convert is not None:

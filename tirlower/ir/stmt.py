@@ -27,7 +27,7 @@ from tirlower.ir.expr import (
     as_exprs,
     is_const_int,
 )
-from tirlower.ir.node import Node, attrs, binds, buffer_use, child, data, disjoint_base, hint, node
+from tirlower.ir.node import REQUIRED, Node, attrs, binds, buffer_use, child, data, disjoint_base, hint, node
 from tirlower.ir.node import data as plain
 
 __all__ = [
@@ -143,10 +143,10 @@ class For(Stmt):
     loop_var: Var = binds()
     min: Expr = child(convert=as_expr)
     extent: Expr = child(convert=as_expr)
-    kind: ForKind = data(convert=ForKind.of)
-    thread_tag: str | None = data(convert=lambda t: t or None)
-    annotations: dict[str, object] = attrs(convert=normalize_attrs)
-    body: Stmt = child()
+    kind: ForKind = data(default=ForKind.SERIAL, convert=ForKind.of)
+    thread_tag: str | None = data(default=None, convert=lambda t: t or None)
+    annotations: dict[str, object] = attrs(default=None, convert=normalize_attrs)
+    body: Stmt = child(default=REQUIRED)
 
     def check(self) -> None:
         """The bounds have the variable's integer dtype; a thread loop has a tag."""
@@ -338,13 +338,13 @@ class Block(Stmt):
 
     name: str = hint()
     iters: tuple[BlockIter, ...] = child(convert=tuple)
-    predicate: Expr = child(convert=lambda p: as_expr(True if p is None else p))
-    reads: tuple[BufferRegion, ...] = child(convert=_tuple_or_none)
-    writes: tuple[BufferRegion, ...] = child(convert=_tuple_or_none)
-    init: Stmt | None = child()
-    match_buffers: tuple[MatchBufferRegion, ...] = child(convert=lambda v: tuple(v or ()))
-    annotations: dict[str, object] = attrs(convert=normalize_attrs)
-    body: Stmt = child()
+    predicate: Expr = child(default=True, convert=lambda p: as_expr(True if p is None else p))
+    reads: tuple[BufferRegion, ...] = child(default=(), convert=_tuple_or_none)
+    writes: tuple[BufferRegion, ...] = child(default=(), convert=_tuple_or_none)
+    init: Stmt | None = child(default=None)
+    match_buffers: tuple[MatchBufferRegion, ...] = child(default=(), convert=lambda v: tuple(v or ()))
+    annotations: dict[str, object] = attrs(default=None, convert=normalize_attrs)
+    body: Stmt = child(default=REQUIRED)
 
     @property
     def alloc_buffers(self) -> tuple[Buffer, ...]:
