@@ -136,3 +136,19 @@ def test_flattened(shape, strides, separators, flat, kept):
     assert found.strides == () and found.data is made.data and found.elem_offset is made.elem_offset
     assert (found is made) == (shape == flat and not strides)
     assert found.get_flattened_buffer() is found
+
+
+def test_iteration_variables_as_tir_makes_them():
+    axis = ir.IterVar((2, 10), "i", 2)
+    assert (axis.dom.min, axis.dom.extent, axis.var.name, axis.var.dtype, axis.kind) == (
+        2,
+        8,
+        "i",
+        "int32",
+        "CommReduce",
+    )
+    var = ir.Var("j")
+    assert ir.IterVar(ir.Range(0, 4), var).var is var and ir.IterVar(None, var, "Opaque").dom is None
+    for make in (lambda: ir.IterVar((0, 4, 1), "i"), lambda: ir.IterVar(4, "i"), lambda: ir.IterVar((0, 4), "i", 9)):
+        with pytest.raises(WellFormedError, match="iteration variable"):
+            make()

@@ -265,3 +265,8 @@ def test_wide_indices_widen_the_map():
     wide = IndexMap.from_func(lambda i: [i * 2], index_dtype="int64")
     assert wide.map_indices([j32])[0].dtype == "int64"
     assert {e.dtype for e in made.map_indices([j32, 3])} == {"int32"}
+
+
+def test_indices_are_integers():
+    with pytest.raises(TirError, match="returns integers, got float32"):
+        IndexMap.from_func(lambda i: [i, ir.Var("f", "float32")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tirlower.analysis.arguments import the_function
 from tirlower.analysis.memory_use import allocation_bytes
 from tirlower.diagnostics import ArgumentValueError, nearest_name
 from tirlower.ir.buffer import Buffer
@@ -156,6 +157,7 @@ def gpu_code_errors(func: PrimFunc, constraints: Mapping[str, int]) -> list[str]
 
     See :func:`verify_gpu_code`. Raises :class:`ArgumentValueError` for a limit of an unknown name or kind.
     """
+    the_function(func, "verify_gpu_code")
     limits: dict[str, int] = {}
     for name, value in constraints.items():
         if name not in GPU_CONSTRAINTS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tirlower.analysis.arguments import the_function
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Expr, Var
 from tirlower.ir.func import PrimFunc
@@ -66,7 +67,7 @@ class _Accesses(Visitor):
 
 def memory_errors(func: PrimFunc) -> list[str]:
     """The accesses that :func:`verify_memory` refuses, in words."""
-    target = func.attrs.get("target")
+    target = the_function(func, "verify_memory").attrs.get("target")
     if not isinstance(target, Target) or target.device == "cpu":
         return []
     worker = _Accesses(func)

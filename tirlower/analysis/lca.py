@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tirlower.analysis.arguments import the_function
 from tirlower.ir.buffer import Buffer, IterKind
 from tirlower.ir.expr import BufferLoad, Var
 from tirlower.ir.func import PrimFunc
@@ -212,6 +213,6 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
     thread blocks.
     Accesses through a matched region, a view or the bare data variable count, and so does the declaration of a view.
     """
-    detector = _Detector(func)
+    detector = _Detector(the_function(func, "detect_buffer_access_lca"))
     detector.visit(func.body)
     return detector.result()

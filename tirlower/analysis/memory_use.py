@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from tirlower.analysis.arguments import the_function
 from tirlower.diagnostics import ArgumentValueError
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, IntImm
@@ -91,7 +92,9 @@ def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dic
     {'main': {'shared': 64, 'global': 16}}
     """
     functions: Mapping[str, PrimFunc] = (
-        func_or_mod.functions if isinstance(func_or_mod, IRModule) else {"main": func_or_mod}
+        func_or_mod.functions
+        if isinstance(func_or_mod, IRModule)
+        else {"main": the_function(func_or_mod, "calculate_allocated_bytes")}
     )
     result = {}
     for name, func in functions.items():
@@ -102,6 +105,7 @@ def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dic
 
 
 def _aligned_peak(func: PrimFunc, alignment: int, kind: type[_Allocation], what: str) -> int:
+    the_function(func, f"calculate_{what.split('_')[0]}_bytes")
     if isinstance(alignment, bool) or not isinstance(alignment, int) or alignment <= 0:
         raise ArgumentValueError(f"{what} is a positive number of bytes, got {alignment!r}")
 

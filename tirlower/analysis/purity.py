@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tirlower.analysis.arguments import the_function
 from tirlower.diagnostics import WellFormedError
 from tirlower.ir.expr import BufferLoad, Call, Expr
 from tirlower.ir.func import PrimFunc
@@ -51,6 +52,7 @@ def is_pure_function(func: PrimFunc) -> bool:
 
     A prim func with output buffers writes memory of its caller, so it is not pure.
     """
+    the_function(func, "is_pure_function")
     own = {op.buffer.data for op in each(AllocBuffer, func.body)}
     allowed = (Op.get("tir.ret"),)
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tirlower.analysis.arguments import the_function
 from tirlower.ir.binding import ScopeWalker
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, Let, Var
@@ -47,5 +48,5 @@ def verify_ssa(func: PrimFunc) -> bool:
     (True, False)
     """
     definitions = _Definitions()
-    definitions.walk(func)
+    definitions.walk(the_function(func, "verify_ssa"))
     return definitions.is_ssa

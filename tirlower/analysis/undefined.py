@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tirlower.diagnostics import ArgumentTypeError
 from tirlower.ir.binding import ScopeWalker, buffer_variables
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Var
@@ -31,7 +32,8 @@ def undefined_vars(node: Node, defs: Iterable[Var] = ()) -> list[Var]:
     """The variables that a statement, expression, buffer or function uses without defining them, each once.
 
     ``defs`` are taken as defined. The order is that of their first use. A buffer uses its data variable and the
-    variables of its shape, strides and offset. The rules of scope are those of :mod:`tirlower.ir.binding`.
+    variables of its shape, strides and offset. The rules of scope are those of :mod:`tirlower.ir.binding`. Raises
+    :class:`ArgumentTypeError` for what is no node.
 
     >>> from tirlower.ir import Add, Bind, Evaluate, Seq, Var
     >>> x, y = Var("x"), Var("y")
@@ -40,6 +42,8 @@ def undefined_vars(node: Node, defs: Iterable[Var] = ()) -> list[Var]:
     >>> undefined_vars(Add(x, y), [x, y])
     []
     """
+    if not isinstance(node, Node):
+        raise ArgumentTypeError(f"undefined_vars takes a node, got {type(node).__name__}")
     finder = _Finder(defs)
     finder.walk(node)
     return list(finder.found)

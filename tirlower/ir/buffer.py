@@ -386,13 +386,44 @@ class IterKind(enum.Enum):
     OPAQUE = "opaque"
 
 
+_ITER_KINDS = (
+    "DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque", "Unrolled", "Vectorized", "Parallelized", "Tensorized",
+)  # fmt: skip
+"""TIR's kinds of iteration variables, by their numbers."""
+
+
+def _iter_kind(kind: str | int) -> str:
+    if not isinstance(kind, int):
+        return str(kind)
+    if not 0 <= kind < len(_ITER_KINDS):
+        raise WellFormedError(
+            f"there is no kind {kind} of an iteration variable", help=f"the kinds are 0 to {len(_ITER_KINDS) - 1}"
+        )
+    return _ITER_KINDS[kind]
+
+
+def _domain(dom: Range | Sequence[ExprLike] | None) -> Range | None:
+    if dom is None or isinstance(dom, Range):
+        return dom
+    if not isinstance(dom, (tuple, list)) or len(dom) != 2:
+        raise WellFormedError(f"the domain of an iteration variable is a Range, or its two ends, got {dom!r}")
+    return Range(as_expr(dom[0]), build.sub(dom[1], dom[0]))
+
+
 @node
 class IterVar(Node):
-    """An iteration variable with its domain; with a thread tag, a thread axis."""
+    """An iteration variable with its domain; with a thread tag, a thread axis.
 
-    dom: Range | None = child()
-    var: Var = binds()
-    kind: str = plain(default="spatial")
+    As in TIR the domain may be given by its ends, the variable by its name, and the kind by its number.
+
+    >>> axis = IterVar((0, 4), "i", 1, "threadIdx.x")
+    >>> axis.dom, axis.var, axis.kind
+    (Range(0, 4), Var(i), 'ThreadIndex')
+    """
+
+    dom: Range | None = child(convert=_domain)
+    var: Var = binds(convert=lambda v: v if isinstance(v, Var) else Var(v))
+    kind: str = plain(default="spatial", convert=_iter_kind)
     thread_tag: str = plain(default="")
     span: Span | None = hint(default=None, kw_only=True)
 

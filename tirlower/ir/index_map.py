@@ -128,6 +128,9 @@ class IndexMap(Node):
                     raise TirError(
                         f"a mapping function returns indices or IndexMap.AXIS_SEPARATOR, got {item!r}"
                     ) from None
+        for index in finals:
+            if not index.dtype.is_integral:
+                raise TirError(f"a mapping function returns integers, got {index.dtype!s}: {index}")
         if inverse_index_map is not None and not isinstance(inverse_index_map, IndexMap):
             inverse_index_map = cls.from_func(inverse_index_map, len(finals), index_dtype=index_dtype)
         return cls((*variables, *by_name.values()), tuple(finals), inverse_index_map), separators
