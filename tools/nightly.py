@@ -73,6 +73,9 @@ JOBS = (
         12.0,
     ),
     Job("hostile", "hostile programs end as they announce", "python -m pytest tests/hostile -n 2"),
+    Job(
+        "precision", "no more legal steps are refused than the page says", "python tools/make_precision_page.py --check"
+    ),
     Job("index-page", "index expressions reach their form", "python tools/make_index_page.py --check"),
     Job("schedule-page", "the verbs of a schedule are listed", "python tools/make_schedule_page.py --check"),
     Job("pass-page", "the catalog shows what passes do", "python tools/make_pass_page.py --check"),

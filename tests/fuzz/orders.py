@@ -15,7 +15,7 @@ from typing import Any
 
 import tirlower as tl
 from tests.fuzz.schedules import CALCULUS, step
-from tests.fuzz.seeds import run_seeds
+from tests.fuzz.seeds import is_a_refusal, run_seeds
 from tests.poly.brute import Event, NotAffine, events
 from tests.poly.nests import random_nest
 from tests.poly.positions import conflicts
@@ -30,7 +30,7 @@ STEPS = 4
 MOST = 2_500
 """More accesses are not listed."""
 
-ORDERS = [verb for verb in CALCULUS if verb not in ("hoist", "specialize", "block", "layout", "simplify")]
+ORDERS = [verb for verb in CALCULUS if verb not in ("hoist", "specialize", "block", "as_block", "layout", "simplify")]
 VERBS = ["split", "fuse", "reorder", "reorder", "reorder", *ORDERS, *ORDERS]
 HALF, WIDTH = 80, 160
 Instance = tuple[str, tuple[int, ...]]
@@ -140,6 +140,7 @@ def judge_one(seed: int, counts: Counter[str] | None = None, verbs: Sequence[str
                 verb = step(copy, rng, verbs)
             _refused(error, before, pairs, Run(copy.mod["main"]), verb, counts)
         except ScheduleError as error:
+            is_a_refusal(error)
             counts[type(error).__name__] += 1
         else:
             counts[f"{verb} taken"] += 1

@@ -14,7 +14,7 @@ from typing import Any
 import tirlower as tl
 from tests.checking import roundtrips
 from tests.fuzz.oracle import Expected, arguments_for
-from tests.fuzz.seeds import run_seeds
+from tests.fuzz.seeds import is_a_refusal, run_seeds
 from tests.generate.programs import generate
 from tirlower.diagnostics import IllegalStep, ScheduleError
 from tirlower.ir import IRModule
@@ -64,6 +64,15 @@ def _beside(sch: Any, rng: random.Random, loops: list[Any]) -> list[Any]:
     return list(rng.choice(pairs)) if pairs else _two(sch, rng, loops)
 
 
+def _cut(sch: Any, rng: random.Random, loop: Any) -> Any:
+    """Where to cut a loop's body: a number, or a gap in it or elsewhere."""
+    which = rng.choice(["all", "all", "number", "number", "gap"])
+    if which != "gap":
+        return None if which == "all" else rng.choice([1, 2])
+    stmt = rng.choice([loop, *loop.body])
+    return rng.choice([stmt.before, stmt.after])
+
+
 def _merge(sch: Any, rng: random.Random, loops: list[Any], loop: Any) -> None:
     pair = _beside(sch, rng, loops)
     down = rng.randint(0, 1)
@@ -84,6 +93,10 @@ def _blocks(sch: Any) -> list[Any]:
 def _block_step(sch: Any, rng: random.Random, loops: list[Any], loop: Any) -> None:
     """A step on a block, where there is one."""
     names = _blocks(sch)
+    if len(names) > 1 and rng.random() < 0.2:
+        at = rng.randrange(len(names) - 1)
+        sch.blockize(names[at : at + rng.choice([2, 2, 3])], preserve_unit_iters=rng.random() < 0.7)
+        return
     if not names or rng.random() < 0.3:
         sch.blockize(loop, preserve_unit_iters=rng.random() < 0.7)
         return
@@ -136,7 +149,8 @@ CALCULUS: dict[str, Callable[[Any, random.Random, list[Any], Any], Any]] = {
     "simplify": lambda sch, rng, loops, loop: sch.simplify(loop if rng.random() < 0.8 else "root"),
     "block": _block_step,
     "layout": _layout,
-    "fission": lambda sch, rng, loops, loop: sch.fission(loop, at=rng.choice([None, None, 1, 2])),
+    "fission": lambda sch, rng, loops, loop: sch.fission(loop, at=_cut(sch, rng, loop)),
+    "as_block": lambda sch, rng, loops, loop: sch.as_block(rng.choice([loop, *loop.body])),
     "fuse_siblings": lambda sch, rng, loops, loop: sch.fuse_siblings(
         *_beside(sch, rng, loops), shift=rng.choice([0, 0, 1, 2, -1])
     ),
@@ -178,7 +192,7 @@ def step(sch: Any, rng: random.Random, verbs: Sequence[str] = VERBS) -> str:
     return verb
 
 
-def run_one(seed: int, counts: Counter[str] | None = None) -> None:
+def run_one(seed: int, counts: Counter[str] | None = None, verbs: Sequence[str] = VERBS) -> None:
     """Take some steps on the program of a seed. Raises AssertionError or Mismatch where something is wrong."""
     counts = Counter() if counts is None else counts
     program, rng = generate(seed), random.Random(seed)
@@ -191,8 +205,9 @@ def run_one(seed: int, counts: Counter[str] | None = None) -> None:
         module, random_state = sch.mod, sch.copy().fork_seed()
         trace = len(sch.steps)
         try:
-            verb = step(sch, rng)
+            verb = step(sch, rng, verbs)
         except ScheduleError as error:
+            is_a_refusal(error)
             counts[type(error).__name__] += 1
             assert sch.mod is module and sch.copy().fork_seed() == random_state
             assert all(record.instruction.kind.pure for record in sch.steps[trace:]), "a refused step was recorded"

@@ -6,7 +6,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
-__all__ = ["run_seeds"]
+from tirlower.diagnostics import ScheduleError
+
+__all__ = ["is_a_refusal", "run_seeds"]
+
+
+def is_a_refusal(error: ScheduleError) -> None:
+    """Raise AssertionError where a step failed by a mistake of ours, not by what it was asked to do."""
+    assert type(error) is not ScheduleError and "internal error" not in error.message, error
 
 
 def run_seeds(run_one: Callable[[int, Counter[str]], object]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import tirlower as tl
 from tests.checking import executes_alike, roundtrips
-from tests.fuzz.seeds import run_seeds
+from tests.fuzz.seeds import is_a_refusal, run_seeds
 from tests.poly.brute import events
 from tests.schedule.stepping import witness_is_true
 from tirlower.diagnostics import IllegalStep, InterpreterError, ScheduleError, UnprovedStep
@@ -130,6 +130,11 @@ def _buffer(sch: Any, rng: random.Random) -> str:
     return rng.choice([store.buffer.name for store in each(BufferStore, sch.mod["main"].body)] + ["A"])
 
 
+def _located(sch: Any, rng: random.Random) -> None:
+    stage = _stage(sch, rng)
+    sch.compute_at(stage, sch.sample_compute_location(stage))
+
+
 VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     "compute_inline": lambda sch, rng: sch.compute_inline(_stage(sch, rng)),
     "decompose_reduction": lambda sch, rng: sch.decompose_reduction(_stage(sch, rng), _loop(sch, rng)),
@@ -179,6 +184,8 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     "pad_einsum": lambda sch, rng: sch.pad_einsum(
         _stage(sch, rng), [rng.choice([1, 2, 4]) for _ in range(rng.choice([2, 2, 3]))]
     ),
+    "sample_compute_location": lambda sch, rng: _located(sch, rng),
+    "as_block": lambda sch, rng: sch.as_block(_loop(sch, rng) if rng.random() < 0.3 else _buffer(sch, rng)),
     "split": lambda sch, rng: sch.split(_loop(sch, rng), [None, rng.choice([2, 4])]),
 }
 
@@ -204,6 +211,7 @@ def run_one(seed: int, counts: Counter[str] | None = None, verbs: Any = None) ->
             assert sch.mod is module
             continue
         except ScheduleError as error:
+            is_a_refusal(error)
             counts[f"{verb} {type(error).__name__}"] += 1
             assert sch.mod is module
             assert all(record.instruction.kind.pure for record in sch.steps[trace:]), "a refused step was recorded"

@@ -7,6 +7,8 @@ import warnings
 from tirlower.diagnostics import BadArgument
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.stmt import Block, For
+from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.schedule.blocks.promises import may_come, may_go
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.sites import Change, Edit, Forward
 from tirlower.schedule.step import Step
@@ -38,6 +40,15 @@ def _plain(step: Step, value: object) -> object:
     return step.number(value)
 
 
+def _may_come(step: Step) -> Verdict:
+    stmt, key = _annotated(step), str(step["ann_key"])
+    return PROVED if key in stmt.annotations else may_come(step, stmt, key, _plain(step, step["ann_val"]))
+
+
+def _may_go(step: Step) -> Verdict:
+    return may_go(step, _annotated(step), str(step["ann_key"]))
+
+
 def _annotate(step: Step) -> Change:
     stmt, key = _annotated(step), str(step["ann_key"])
     if key in stmt.annotations:
@@ -66,6 +77,10 @@ ANNOTATE = Kind(
     _annotate,
     """Annotate a block or a loop. A key that is there keeps its value, and a warning says so.
 
+    Always legal, but for keys that promise something, which then is proved: ``tir.reduction`` (the updates that iterations have in
+    common may be made in another order), ``software_pipeline_stage``, ``_order`` and ``_async_stages``, ``explicit_read_region`` and
+    ``explicit_write_region``; ``tir.unchecked`` makes the step one on the user's word.
+
     >>> import tirlower as tl
     >>> from tirlower.script import parse
     >>> sch = tl.Schedule(parse('''
@@ -77,13 +92,14 @@ ANNOTATE = Kind(
     >>> dict(sch.get(sch.loop("i")).annotations)
     {'hint': (1, 2)}
     """,
+    check=_may_come,
 )
 UNANNOTATE = Kind(
     "Unannotate",
     "unannotate",
     (Slot("block_or_loop", Takes.LOOP_OR_BLOCK), Slot("ann_key", Takes.STRING, attr=True)),
     _unannotate,
-    """Take an annotation from a block or a loop. Raises BadArgument where there is none of that key.
+    """Take an annotation from a block or a loop, on which the loop's kind does not rest. Raises BadArgument where there is none of that key.
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse
@@ -96,4 +112,5 @@ UNANNOTATE = Kind(
     >>> dict(sch.get(sch.loop("i")).annotations)
     {}
     """,
+    check=_may_go,
 )
