@@ -49,22 +49,45 @@ def module_text(blocks: int) -> str:
     return "\n".join(lines)
 
 
+def chain_text(blocks: int) -> str:
+    """The script of a module of so many blocks in a row, each of which reads an element of the one before."""
+    lines = module_text(blocks).splitlines()
+    head = [line for line in lines if line.startswith(("@", "def", "    with", "        T.")) or "alloc" in line]
+    before = "X"
+    for k in range(blocks):
+        after = f"B{k}" if k < blocks - 1 else "Y"
+        head += [
+            f"        for i{k}, j{k} in T.grid(64, 64):",
+            f'            with T.block("C{k}"):',
+            f'                vi, vj = T.axis.remap("SS", [i{k}, j{k}])',
+            f"                {after}[vi, vj] = {before}[vi, vj] + T.float32({k})",
+        ]
+        before = after
+    return "\n".join(head)
+
+
 @dataclass(frozen=True)
 class Cost:
-    """A step that is measured: what is done before, what is timed, and its budget in milliseconds (0: none)."""
+    """A step that is measured: what is timed, its budget in milliseconds (0: none), whether the blocks are no sums but a ``chain``
+    of elements, and whether TVM has it."""
 
     name: str
     budget: float
     run: Callable[[Any, dict[str, Any]], object]
+    chain: bool = False
+    tvm: bool = True
 
 
 def _handles(sch: Any, middle: int) -> dict[str, Any]:
     """The handles of the block in the middle and of its loops, split and not."""
-    block = sch.get_block(f"C{middle}")
-    i, j, k = sch.get_loops(block)
+    block, before = sch.get_block(f"C{middle}"), sch.get_block(f"C{middle - 1}")
+    i, j, *rest = sch.get_loops(block)
     i_0, i_1 = sch.split(i, [None, 8])
     j_0, j_1 = sch.split(j, [None, 8])
-    return {"name": f"C{middle}", "block": block, "i0": i_0, "i1": i_1, "j0": j_0, "j1": j_1, "k": k}
+    found = {"name": f"C{middle}", "block": block, "i0": i_0, "i1": i_1, "j0": j_0, "j1": j_1, "before": before}
+    found |= {"outer": sch.get_loops(before)[0], "next": sch.get_block(f"C{middle + 1}")}
+    found |= {"written": f"B{middle}", "read": f"B{middle - 1}"}
+    return found | ({"k": rest[0]} if rest else {})
 
 
 STEPS = (
@@ -82,14 +105,20 @@ STEPS = (
     Cost("cache_read", 2, lambda s, h: s.cache_read(h["block"], 0, "local")),
     Cost("cache_write", 2, lambda s, h: s.cache_write(h["block"], 0, "local")),
     Cost("reindex", 2, lambda s, h: s.reindex(h["block"], ("read", 0))),
-    Cost("compute_inline", 2, lambda s, h: s.compute_inline(h["block"])),
+    Cost("compute_inline", 2, lambda s, h: s.compute_inline(h["before"]), chain=True),
+    Cost("reverse_compute_inline", 2, lambda s, h: s.reverse_compute_inline(h["next"]), chain=True),
+    Cost("compute_at", 2, lambda s, h: s.compute_at(h["before"], h["i0"])),
+    Cost("reverse_compute_at", 2, lambda s, h: s.reverse_compute_at(h["block"], h["outer"]), chain=True),
     Cost("decompose_reduction", 2, lambda s, h: s.decompose_reduction(h["block"], h["k"])),
     Cost("rfactor", 2, lambda s, h: s.rfactor(h["k"], 0)),
     Cost("set_scope", 2, lambda s, h: s.set_scope(h["block"], 0, "shared")),
     Cost("storage_align", 2, lambda s, h: s.storage_align(h["block"], 0, 0, 8, 1)),
     Cost("transform_layout", 2, lambda s, h: s.transform_layout(h["block"], ("write", 0), lambda a, b: [b, a])),
-    Cost("transform_block_layout", 2, lambda s, h: s.transform_block_layout(h["block"], lambda a, b, c: [b, a, c])),
+    Cost("transform_block_layout", 2, lambda s, h: s.transform_block_layout(h["next"], lambda a, b, c: [b, a, c])),
     Cost("blockize", 2, lambda s, h: s.blockize(h["i1"])),
+    Cost("stage_mem", 2, lambda s, h: s.stage_mem(h["i1"], h["written"], inside=True), tvm=False),
+    Cost("pack", 2, lambda s, h: s.pack(h["read"], at=h["i0"], layout=lambda a, b: [b, a]), tvm=False),
+    Cost("register_tile", 10, lambda s, h: s.register_tile(h["name"], [h["j1"]], at=h["j0"]), tvm=False),
     Cost("copy", 0.02, lambda s, h: s.copy()),
     Cost("undo", 0.02, lambda s, h: s.undo()),
 )
@@ -105,8 +134,11 @@ def measure(blocks: int) -> dict[str, float | None]:
     start = time.perf_counter()
     sch: Any = tl.Schedule(func)
     found: dict[str, float | None] = {"Schedule(mod)": (time.perf_counter() - start) * 1e3}
-    handles = _handles(sch, blocks // 2)
+    sums = sch, _handles(sch, blocks // 2)
+    sch = tl.Schedule(parse(chain_text(blocks)))
+    chain = sch, _handles(sch, blocks // 2)
     for step in STEPS:
+        sch, handles = chain if step.chain else sums
         times: list[float] = []
         try:
             for _ in range(REPEATS):
@@ -136,17 +168,22 @@ def tvm_times(blocks: int) -> dict[str, float | None]:
     import tvm  # type: ignore[import-not-found]
     from tvm.script import from_source  # type: ignore[import-not-found]
 
-    text = "from tvm.script import tir as T\n" + module_text(blocks)
-    mod = tvm.IRModule({"main": from_source(text)})
+    head = "from tvm.script import tir as T\n"
+    text = head + module_text(blocks)
+    mods = [tvm.IRModule({"main": from_source(one)}) for one in (text, head + chain_text(blocks))]
+    mod = mods[0]
     schedule = tvm.tir.Schedule if hasattr(tvm.tir, "Schedule") else tvm.s_tir.Schedule
     start = time.perf_counter()
     sch = schedule(mod)
     found: dict[str, float | None] = {"Schedule(mod)": (time.perf_counter() - start) * 1e3}
     for step in STEPS:
+        if not step.tvm:
+            found[step.name] = None
+            continue
         times: list[float] = []
         try:
             for _ in range(REPEATS):
-                one = schedule(mod)
+                one = schedule(mods[step.chain])
                 handles = _handles(one, blocks // 2)
                 start = time.perf_counter()
                 step.run(one, handles)

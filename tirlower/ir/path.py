@@ -53,11 +53,11 @@ class Path:
         for step in self.steps:
             value = values[-1]
             try:
-                if isinstance(step, str):
+                if step.__class__ is str:
                     values.append(getattr(value, step))
                 elif isinstance(step, Key) and isinstance(value, dict):
                     values.append(value[step.value])
-                elif isinstance(step, int) and isinstance(value, tuple | list):
+                elif isinstance(step, int) and isinstance(value, (tuple, list)):
                     values.append(value[step])
                 else:
                     break
@@ -87,7 +87,19 @@ def _whole(root: object, path: Path) -> list[object]:
 
 def node_at(root: object, path: Path) -> object:
     """What stands at a path (None where a field is empty). Raises :class:`TirError` where the tree has no such place."""
-    return _whole(root, path)[-1]
+    value = root
+    try:
+        for step in path.steps:
+            kind = step.__class__
+            if kind is str:
+                value = getattr(value, step)  # type: ignore[arg-type]
+            elif kind is int and value.__class__ is tuple:
+                value = value[step]  # type: ignore[index]
+            else:
+                return _whole(root, path)[-1]
+    except (AttributeError, IndexError):
+        return _whole(root, path)[-1]
+    return value
 
 
 def replace_at(root: Tree, path: Path, new: object) -> Tree:

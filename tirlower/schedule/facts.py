@@ -315,10 +315,12 @@ class Facts:
             for field in stmt.child_names:
                 value = getattr(stmt, field)
                 if value.__class__ is tuple:
-                    for at, one in enumerate(value):
-                        names = self._names.get(one)
-                        if (names is None or name in names) and isinstance(one, Stmt):
-                            inside.append(((*way, field, at), one))
+                    known_of = self._names.get
+                    inside += [
+                        ((*way, field, at), one)
+                        for at, one in enumerate(value)
+                        if ((names := known_of(one)) is None or name in names) and isinstance(one, Stmt)
+                    ]
                 elif isinstance(value, Stmt):
                     inside.append(((*way, field), value))
             stack += inside[::-1]

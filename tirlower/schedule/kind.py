@@ -21,6 +21,7 @@ import enum
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tirlower.diagnostics import BadArgument
@@ -168,7 +169,7 @@ class Kind:
         """Whether it changes nothing."""
         return self.pure
 
-    @property
+    @cached_property
     def signature(self) -> inspect.Signature:
         """The signature of the method, without the schedule."""
         made: list[inspect.Parameter] = []
@@ -187,12 +188,27 @@ class Kind:
             made.append(inspect.Parameter("decision", after, default=None))
         return inspect.Signature(made)
 
+    @cached_property
+    def _plain(self) -> tuple[object, ...] | None:
+        """The defaults of the arguments that a call may give without their names; None where they are not all told by place."""
+        if self.draws or any(slot.rest for slot in self.slots):
+            return None
+        placed = [not slot.extra or slot.placed for slot in self.slots]
+        if placed != sorted(placed, reverse=True):
+            return None
+        return tuple(slot.default for slot, one in zip(self.slots, placed, strict=True) if one)
+
     def gives_many(self, values: Mapping[str, object]) -> bool:
         """Whether a step with these arguments gives a list of handles."""
         return self.returns == "many" or (self.returns == "asked" and bool(values["many"]))
 
     def bind(self, args: Sequence[object], kwargs: dict[str, object]) -> dict[str, object]:
         """The arguments of a call by name, defaults put in. Raises TypeError as a call of the method does."""
+        plain = self._plain
+        if not kwargs and plain is not None and len(args) <= len(plain) and NEEDED not in plain[len(args) :]:
+            values: dict[str, object] = {slot.name: slot.default for slot in self.slots}
+            values.update(zip(values, args, strict=False))
+            return values
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:

@@ -185,6 +185,8 @@ def moved(mod: IRModule, places: Mapping[Handle, Place], change: Change, ended: 
     Handles that the change ends are ``ended``; what became of them is the caller's to fill in, who makes the handles.
     """
     table, found = dict(places), dict[Stmt, Site]()
+    if change.edits == () and not change.buffers:
+        return Moved(mod, table, found)
     edits = change.of()
     made: dict[str, Moves | Rebuilt] = {}
     for name, changes in edits.items():
