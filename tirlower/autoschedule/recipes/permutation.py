@@ -140,9 +140,10 @@ class Permutation(Recipe[_Facts, PermutationPlan]):
             sch.reorder(*outer, row, columns, written, read)
         copies: list[LoopRV] = sch.stage_mem(columns, facts.written.name, inside=True)
         sch.vectorize(read)
-        sch.vectorize(copies[-1])
         for copied in copies[:-1]:
             sch.unroll(copied)
+        if copies:  # there is none of what nobody reads
+            sch.vectorize(copies[-1])
         first = outer[0] if outer and (extent_of(facts.outer[0]) or 0) > 1 else row
         if plan.parallel:
             sch.parallel(first)
