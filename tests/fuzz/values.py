@@ -181,6 +181,7 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     "contract": lambda sch, rng: sch.contract(_buffer(sch, rng), rng.choice([0, 1, -1])),
     "reuse": lambda sch, rng: sch.reuse(_buffer(sch, rng), _buffer(sch, rng)),
     "recompute": lambda sch, rng: sch.recompute(_stage(sch, rng)),
+    "bind_expr": lambda sch, rng: sch.bind_expr(rng.choice(["A[_, _]", "_ + _", "B[_, _]"]), "x"),
     "pad_einsum": lambda sch, rng: sch.pad_einsum(
         _stage(sch, rng), [rng.choice([1, 2, 4]) for _ in range(rng.choice([2, 2, 3]))]
     ),

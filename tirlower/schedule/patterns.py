@@ -14,7 +14,7 @@ from tirlower.ir.expr import Expr
 from tirlower.ir.stmt import Block, BufferStore, Evaluate, For, IfThenElse, Seq, Stmt
 from tirlower.poly.reductions import reduction_of
 
-__all__ = ["Pattern"]
+__all__ = ["ExprPattern", "Pattern"]
 
 HELP = (
     'write a statement of the script with _ for what may be anything: "C[_] += _", "for k in _: ...", "if _: A[_] = 0"'
@@ -45,6 +45,33 @@ class Pattern:
     def matches(self, stmt: Stmt) -> bool:
         """Whether a statement is of this form."""
         return _statement(self.tree, stmt, {})
+
+
+@dataclass
+class ExprPattern:
+    """An expression with holes.
+
+    >>> from tirlower.ir import Var, build
+    >>> i = Var("i")
+    >>> ExprPattern("_ * 2").matches(build.mul(i, 2)), ExprPattern("_x + _x").matches(build.add(i, 2))
+    (True, False)
+    """
+
+    text: str
+    tree: ast.expr = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The text is an expression. Raises :class:`BadArgument`."""
+        try:
+            self.tree = ast.parse(self.text, mode="eval").body
+        except SyntaxError as error:
+            raise BadArgument(
+                f"{self.text!r} is no expression: {error.msg}", help='write for example "A[_] * 2"'
+            ) from error
+
+    def matches(self, value: Expr) -> bool:
+        """Whether an expression is of this form."""
+        return _expr(self.tree, value, {})
 
 
 def _named(tree: ast.stmt) -> str:

@@ -11,6 +11,7 @@ from tirlower.schedule.blocks.blockize import BLOCKIZE
 from tirlower.schedule.blocks.layout import TRANSFORM_BLOCK_LAYOUT
 from tirlower.schedule.blocks.regions import ANNOTATE_BUFFER_ACCESS, UNSAFE_HIDE_BUFFER_ACCESS
 from tirlower.schedule.blocks.tensorize import TENSORIZE
+from tirlower.schedule.compute.bind_expr import BIND_EXPR
 from tirlower.schedule.compute.compute_at import COMPUTE_AT
 from tirlower.schedule.compute.epilogue import FUSE_EPILOGUE
 from tirlower.schedule.compute.inline import COMPUTE_INLINE
@@ -43,6 +44,7 @@ from tirlower.schedule.loops.launch import LAUNCH
 from tirlower.schedule.loops.merge import MERGE
 from tirlower.schedule.loops.partition import LOOP_PARTITION
 from tirlower.schedule.loops.peel import PEEL
+from tirlower.schedule.loops.pipeline import PIPELINE
 from tirlower.schedule.loops.reorder import INTERCHANGE, REORDER
 from tirlower.schedule.loops.reverse import REVERSE
 from tirlower.schedule.loops.simplify import SIMPLIFY
@@ -64,6 +66,7 @@ from tirlower.schedule.memory.dtype import UNSAFE_SET_DTYPE
 from tirlower.schedule.memory.expand import EXPAND
 from tirlower.schedule.memory.layout import SET_AXIS_SEPARATOR, TRANSFORM_LAYOUT
 from tirlower.schedule.memory.lift_alloc import LIFT_ALLOC, PRIVATIZE
+from tirlower.schedule.memory.non_temporal import NON_TEMPORAL
 from tirlower.schedule.memory.pack import PACK
 from tirlower.schedule.memory.prefetch import PREFETCH
 from tirlower.schedule.memory.read_write_at import READ_AT, WRITE_AT
@@ -163,6 +166,9 @@ KINDS = (
     CACHE_WRITE,
     CACHE_INPLACE,
     CACHE_INDEX,
+    BIND_EXPR,
+    NON_TEMPORAL,
+    PIPELINE,
     CONTRACT,
     REUSE,
     RECOMPUTE,
