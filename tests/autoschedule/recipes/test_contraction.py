@@ -8,6 +8,7 @@ import pytest
 
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, same_bits, scheduled
 from tirlower.autoschedule.recipes.contraction import CONTRACTION, pieces_of, tile_of
+from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir import PrimFunc
 from tirlower.script import parse
@@ -206,7 +207,7 @@ def f(A: T.Buffer((21, 9), "float32"), B: T.Buffer((9, 18), "float32"), C: T.Buf
             acc = acc + A[i, k] * B[k, j]
         D[i, j] = acc + C[i, j]
 """
-    assert [nest.recipe for nest in scheduled(text).nests] == ["contraction", "contraction"]
+    assert [nest.recipe for nest in scheduled(text, recipes=[CONTRACTION, FALLBACK]).nests] == ["contraction", "contraction"]
 
 
 def test_a_refused_step_takes_all_back(monkeypatch: pytest.MonkeyPatch):
@@ -214,5 +215,5 @@ def test_a_refused_step_takes_all_back(monkeypatch: pytest.MonkeyPatch):
         raise ScheduleError("a test refuses it")
 
     monkeypatch.setattr(type(CONTRACTION), "apply", refuse)
-    [nest] = planned(product("block", (64, 64, 64))).nests
+    [nest] = planned(product("block", (64, 64, 64)), recipes=[CONTRACTION, FALLBACK]).nests
     assert nest.recipe == "loops" and "no contraction: a test refuses it" in nest.notes

@@ -170,6 +170,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         outer = 1
         for loop in facts.others:
             outer *= extents[loop]
+        if facts.rows is None and _bytes(facts.b) > processor.l2:
+            return Refusal("it has one row, and waits for memory")
         if n < 4 or m * n * depth < 512:
             return Refusal(f"{m} x {n} x {depth} is too little for a tile")
         if facts.rows is None and _bytes(facts.b) > processor.l1:
