@@ -34,6 +34,9 @@ BUSY: Final = 8
 _TOGETHER: Final = ("block", "perfect")
 """The forms in which loops of the sum stand directly in those over C."""
 
+PAGE: Final = 4096
+"""Bytes after which addresses meet in the same lines of the first cache."""
+
 COPY_CYCLES: Final = 2.0
 """Cycles that a packed element takes."""
 
@@ -65,14 +68,15 @@ class ContractionFacts(Facts):
 
 @dataclass(frozen=True)
 class ContractionPlan(Plan):
-    """``rows`` x ``columns`` is the tile; ``packed`` names the buffers that are copied to panels; ``parallel`` is the loop that
-    runs so, by name."""
+    """``rows`` x ``columns`` is the tile; ``packed`` names the buffers that are copied to panels, ``block`` is how many columns
+    are at a time (0: all); ``parallel`` is the loop that runs so, by name."""
 
     rows: int = 1
     columns: int = 1
     registers: int = 16
     lanes: int = 8
     packed: tuple[str, ...] = ()
+    block: int = 0
     outer: str = ""
     """The loop whose tiles go outermost: "rows" or "columns"."""
     parallel: str | None = None
@@ -180,7 +184,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         vectors = max(1, min(vectors, n // lanes))
         columns = min(n, vectors * lanes)
         rows = tile_of(m, registers, max(vectors, pieces_of(columns, lanes)))
-        packed, why = self._packed(facts, processor, m, n, rows)
+        packed, block, why = self._packed(facts, processor, m, n, depth, rows, columns)
         if not facts.contiguous and not packed:
             return Refusal(
                 f"`{_name(facts.b)}` is not contiguous along the columns, and {m} rows do not pay to pack it"
@@ -201,27 +205,33 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             registers,
             lanes,
             packed,
+            block,
             first,
             None if parallel is None else parallel.name,
         )
 
     @staticmethod
     def _packed(
-        facts: ContractionFacts, processor: Processor, m: int, n: int, rows: int
-    ) -> tuple[tuple[str, ...], str]:
-        """Whether B goes to panels, and the rule."""
-        size = _bytes(facts.b)
-        if facts.others and any(loop in strides_of(facts.b) for loop in facts.others):
-            return (), ""
-        if len(facts.sums) != 1 or len(strides_of(facts.b)) != 2 or len(facts.b.indices or ()) != 2:
-            return (), ""
+        facts: ContractionFacts, processor: Processor, m: int, n: int, depth: int, rows: int, columns: int
+    ) -> tuple[tuple[str, ...], int, str]:
+        """What goes to panels, how many columns at a time, and the rule."""
+        if len(facts.sums) != 1 or len(strides_of(facts.b)) != 2 or len(facts.b.indices or ()) != 2 or facts.others:
+            return (), 0, ""
+        assert facts.b.buffer is not None
         if m < 4 * rows:
-            return (), ""
-        if not facts.contiguous:
-            return (_name(facts.b),), f"`{_name(facts.b)}` is not contiguous along {facts.columns.name}: packed"
-        if size > processor.l2:
-            return (_name(facts.b),), f"`{_name(facts.b)}` is larger than the second cache: packed"
-        return (), ""
+            return (), 0, ""
+        large = _bytes(facts.b) > processor.l2
+        if facts.contiguous and not large:
+            return (), 0, ""
+        size = -(-facts.b.buffer.dtype.bits // 8)
+        panels = max(1, processor.l2 // 2 // max(1, depth * size * columns))
+        block = panels * columns if large and panels * columns < n else 0
+        packed, why = [_name(facts.b)], "is not contiguous along the columns"
+        if large:
+            why = "is larger than the second cache"
+            if _far_rows(facts.a) and len(strides_of(facts.a)) == 2:
+                packed.append(_name(facts.a))
+        return tuple(packed), block, f"`{packed[0]}` {why}: packed"
 
     @staticmethod
     def _cycles(m: int, n: int, depth: int, rows: int, columns: int, lanes: int) -> float:
@@ -265,26 +275,33 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             others.sort(key=lambda handle: handle is not loops[_named(facts.others, plan.parallel)])
         rows = None if facts.rows is None else loops[facts.rows]
         columns = loops[facts.columns]
-        tile = _Tile(sch, facts, plan, loops)
+        tile = _Tile(sch, facts, plan)
+        sums = [loops[loop] for loop in facts.sums]
+        if plan.block and rows is not None:
+            tile.blocks(columns, rows, sums)
+            self._run_parallel(sch, facts, plan, [], tile)
+            return
         pair = [one for one in ((rows, columns) if plan.outer == "rows" else (columns, rows)) if one is not None]
         order = [*others, *pair]
         if facts.form in _TOGETHER:
-            order += [loops[loop] for loop in facts.sums]
+            order += sums
         if len(order) > 1:
             sch.reorder(*order)
         if plan.packed:
-            width = plan.columns
-            first = (facts.b.indices or ())[0].terms
-            if facts.columns.var in first:
-                sch.pack(_name(facts.b), layout=lambda n, k: [n // width, k, n % width])
-            else:
-                sch.pack(_name(facts.b), layout=lambda k, n: [n // width, k, n % width])
+            tile.pack_b(None)
         if rows is None:
-            tile.part(columns, None)
+            tile.part(columns, None, sums)
         elif plan.outer == "rows":
-            tile.part(rows, columns)
+            tile.part(rows, columns, sums)
         else:
-            tile.part(columns, rows)
+            tile.part(columns, rows, sums)
+        self._run_parallel(sch, facts, plan, others, tile)
+
+    @staticmethod
+    def _run_parallel(
+        sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, others: Sequence[LoopRV], tile: _Tile
+    ) -> None:
+        """The loop of the plan in parallel, in each part that it has."""
         if plan.parallel in {loop.name for loop in facts.others}:
             sch.parallel(others[0])
         elif plan.parallel is not None:
@@ -295,21 +312,41 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
 class _Tile:
     """The steps that cut two loops into tiles, those of the first outermost."""
 
-    def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, loops: Handles) -> None:
+    def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan) -> None:
         self.sch = sch
-        self.sums = [loops[loop] for loop in facts.sums]
         self.facts = facts
         self.plan = plan
         self.outermost: list[LoopRV] = []
 
-    def part(self, first: LoopRV, second: LoopRV | None) -> None:
+    def pack_b(self, at: LoopRV | None) -> None:
+        """B in panels as wide as a tile, of what an iteration of a loop reads; without one, of all."""
+        width = self.plan.columns
+        if self.facts.columns.var in (self.facts.b.indices or ())[0].terms:
+            self.sch.pack(_name(self.facts.b), at, lambda n, k: [n // width, k, n % width])
+        else:
+            self.sch.pack(_name(self.facts.b), at, lambda k, n: [n // width, k, n % width])
+
+    def blocks(self, columns: LoopRV, rows: LoopRV, sums: list[LoopRV]) -> None:
+        """Blocks of columns outermost, so that their panels stay in the second cache while all rows go by."""
+        together = self.facts.form in _TOGETHER
+        self.sch.reorder(columns, rows, *(sums if together else ()))
+        name = self.node(rows).loop_var.name
+        for loop, size in self.cut(columns, self.plan.block):
+            mine = rows if loop is columns else loop_in(self.sch, loop, name)
+            over = sums if loop is columns else [loop_in(self.sch, loop, one.name) for one in self.facts.sums]
+            outside, inside = self.sch.split(loop, [None, size])
+            self.sch.reorder(outside, mine, inside, *(over if together else ()))
+            self.pack_b(outside)
+            self.part(mine, inside, over)
+
+    def part(self, first: LoopRV, second: LoopRV | None, over: list[LoopRV]) -> None:
         """Cut the first loop into its whole tiles and its rest, and each of them along the second one."""
         by_rows = self.plan.outer == "rows" and second is not None
         names = [self.node(second).loop_var.name] if second is not None else []
         size = self.plan.rows if by_rows else self.plan.columns
         for loop, height in self.cut(first, size):
             inner = None if second is None else (second if loop is first else loop_in(self.sch, loop, names[0]))
-            sums = self.sums if loop is first else [loop_in(self.sch, loop, one.name) for one in self.facts.sums]
+            sums = over if loop is first else [loop_in(self.sch, loop, one.name) for one in self.facts.sums]
             outside, inside = self.sch.split(loop, [None, height])
             if self.facts.form not in _TOGETHER:
                 self.plain(outside, inside, inner, height, by_rows)
@@ -355,6 +392,7 @@ class _Tile:
             return
         inside_name = self.node(inside).loop_var.name
         sch.reorder(outside, inner, *sums, inside)
+        self.pack_a(outside, by_rows)
         size = self.width(height) if by_rows else self.plan.rows
         for loop, width in self.cut(inner, size):
             mine = [inside] if loop is inner else [loop_in(sch, loop, inside_name)]
@@ -370,6 +408,11 @@ class _Tile:
                 sch.reorder(across, *over, rows, columns)
             self.registers(place, [rows, columns], columns)
 
+    def pack_a(self, at: LoopRV, by_rows: bool) -> None:
+        """The rows of a tile beside each other, where the plan says so."""
+        if by_rows and _name(self.facts.a) in self.plan.packed:
+            self.sch.pack(_name(self.facts.a), at, lambda i, k: [k, i])
+
     def registers(self, at: LoopRV, tile: list[LoopRV], lanes: LoopRV) -> None:
         """The tile in registers."""
         name = block_in(self.sch, at) or self.facts.target
@@ -383,6 +426,7 @@ class _Tile:
             return
         inside_name = self.node(inside).loop_var.name
         sch.reorder(outside, inner, inside)
+        self.pack_a(outside, by_rows)
         size = self.width(height) if by_rows else self.plan.rows
         for loop, width in self.cut(inner, size):
             mine = inside if loop is inner else loop_in(sch, loop, inside_name)
@@ -472,6 +516,14 @@ def _name(access: Access) -> str:
 
 def _named(loops: Sequence[Loop], name: str | None) -> Loop:
     return next(loop for loop in loops if loop.name == name)
+
+
+def _far_rows(access: Access) -> bool:
+    """Whether rows of a matrix begin in the same place of a page, so that they meet in few lines of the first cache."""
+    buffer = access.buffer
+    assert buffer is not None
+    pitch = elements_of(buffer)[0]
+    return len(buffer.shape) == 2 and pitch is not None and pitch * -(-buffer.dtype.bits // 8) % PAGE == 0
 
 
 def _bytes(access: Access) -> int:
