@@ -93,7 +93,9 @@ class Verbs(Protocol):
     def expand(self, buffer: str, loop: LoopRV) -> None:
         """Allocate what each iteration of a loop allocates once in front of it."""
 
-    def pack(self, buffer: str, at: LoopRV | None = None, layout: object = None) -> list[LoopRV]:
+    def pack(
+        self, buffer: str, at: LoopRV | None = None, layout: object = None, *, parallel: bool = False
+    ) -> list[LoopRV]:
         """Copy what a loop reads of a buffer, laid out anew."""
 
     def register_tile(

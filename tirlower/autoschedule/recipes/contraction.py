@@ -10,7 +10,7 @@ The loops may be a block with an init, plain loops over C itself, or plain loops
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import Nest, elements_of, extent_of, strides_of
@@ -18,6 +18,7 @@ from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, seconds_of
 from tirlower.autoschedule.places import block_in, loop_in
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.verbs import Verbs
+from tirlower.ir.expr import IntImm
 from tirlower.ir.stmt import AllocBuffer, Block, For, Seq, Stmt
 from tirlower.machine.processor import Processor
 from tirlower.poly import Access, Loop, Statement
@@ -69,7 +70,7 @@ class ContractionFacts(Facts):
 @dataclass(frozen=True)
 class ContractionPlan(Plan):
     """``rows`` x ``columns`` is the tile; ``packed`` names the buffers that are copied to panels, ``block`` is how many columns
-    are at a time (0: all); ``parallel`` is the loop that runs so, by name."""
+    are at a time, ``depth`` how many steps of the sum (0: all); ``parallel`` is the loop that runs so, by name."""
 
     rows: int = 1
     columns: int = 1
@@ -77,6 +78,7 @@ class ContractionPlan(Plan):
     lanes: int = 8
     packed: tuple[str, ...] = ()
     block: int = 0
+    depth: int = 0
     outer: str = ""
     """The loop whose tiles go outermost: "rows" or "columns"."""
     parallel: str | None = None
@@ -184,7 +186,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         vectors = max(1, min(vectors, n // lanes))
         columns = min(n, vectors * lanes)
         rows = tile_of(m, registers, max(vectors, pieces_of(columns, lanes)))
-        packed, block, why = self._packed(facts, processor, m, n, depth, rows, columns)
+        packed, block, at_once, why = self._packed(facts, processor, m, n, depth, rows, columns)
         if not facts.contiguous and not packed:
             return Refusal(
                 f"`{_name(facts.b)}` is not contiguous along the columns, and {m} rows do not pay to pack it"
@@ -206,6 +208,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             lanes,
             packed,
             block,
+            at_once,
             first,
             None if parallel is None else parallel.name,
         )
@@ -213,25 +216,26 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
     @staticmethod
     def _packed(
         facts: ContractionFacts, processor: Processor, m: int, n: int, depth: int, rows: int, columns: int
-    ) -> tuple[tuple[str, ...], int, str]:
-        """What goes to panels, how many columns at a time, and the rule."""
+    ) -> tuple[tuple[str, ...], int, int, str]:
+        """What goes to panels, how many columns and steps of the sum at a time, and the rule."""
         if len(facts.sums) != 1 or len(strides_of(facts.b)) != 2 or len(facts.b.indices or ()) != 2 or facts.others:
-            return (), 0, ""
+            return (), 0, 0, ""
         assert facts.b.buffer is not None
         if m < 4 * rows:
-            return (), 0, ""
+            return (), 0, 0, ""
         large = _bytes(facts.b) > processor.l2
         if facts.contiguous and not large:
-            return (), 0, ""
+            return (), 0, 0, ""
         size = -(-facts.b.buffer.dtype.bits // 8)
-        panels = max(1, processor.l2 // 2 // max(1, depth * size * columns))
+        steps = 0 if not large or facts.form == "local" else _depth(depth, 512 if processor.l2 > 512 << 10 else 256)
+        panels = max(1, processor.l2 // 2 // max(1, (steps or depth) * size * columns))
         block = panels * columns if large and panels * columns < n else 0
         packed, why = [_name(facts.b)], "is not contiguous along the columns"
         if large:
             why = "is larger than the second cache"
             if _far_rows(facts.a) and len(strides_of(facts.a)) == 2:
                 packed.append(_name(facts.a))
-        return tuple(packed), block, f"`{packed[0]}` {why}: packed"
+        return tuple(packed), block, steps, f"`{packed[0]}` {why}: packed"
 
     @staticmethod
     def _cycles(m: int, n: int, depth: int, rows: int, columns: int, lanes: int) -> float:
@@ -277,7 +281,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         columns = loops[facts.columns]
         tile = _Tile(sch, facts, plan)
         sums = [loops[loop] for loop in facts.sums]
-        if plan.block and rows is not None:
+        if (plan.block or plan.depth) and rows is not None:
             tile.blocks(columns, rows, sums)
             self._run_parallel(sch, facts, plan, [], tile)
             return
@@ -316,24 +320,43 @@ class _Tile:
         self.sch = sch
         self.facts = facts
         self.plan = plan
+        self.sums = [loop.name for loop in facts.sums]
         self.outermost: list[LoopRV] = []
 
     def pack_b(self, at: LoopRV | None) -> None:
         """B in panels as wide as a tile, of what an iteration of a loop reads; without one, of all."""
-        width = self.plan.columns
-        if self.facts.columns.var in (self.facts.b.indices or ())[0].terms:
-            self.sch.pack(_name(self.facts.b), at, lambda n, k: [n // width, k, n % width])
+        self.panels(self.facts.b, self.facts.columns, at, self.plan.columns)
+
+    def panels(self, access: Access, loop: Loop, at: LoopRV | None, width: int) -> None:
+        """An operand in panels, as wide as the tile is along a loop."""
+        at_once = self.plan.parallel is not None
+        if loop.var in (access.indices or ())[0].terms:
+            self.sch.pack(_name(access), at, lambda n, k: [n // width, k, n % width], parallel=at_once)
         else:
-            self.sch.pack(_name(self.facts.b), at, lambda k, n: [n // width, k, n % width])
+            self.sch.pack(_name(access), at, lambda k, n: [n // width, k, n % width], parallel=at_once)
 
     def blocks(self, columns: LoopRV, rows: LoopRV, sums: list[LoopRV]) -> None:
         """Blocks of columns outermost, so that their panels stay in the second cache while all rows go by."""
+        if self.plan.depth and self.facts.form == "plain":
+            # What comes after the first steps of the sum goes on with what stands in C.
+            self.sch.reorder(rows, columns)
+            columns, rows = self.sch.fission(columns)[1], self.sch.fission(rows)[1]
+            self.facts = replace(self.facts, form="perfect")
         together = self.facts.form in _TOGETHER
-        self.sch.reorder(columns, rows, *(sums if together else ()))
+        first = None
+        if self.plan.depth:
+            [first, last] = self.sch.split(sums[0], [None, self.plan.depth])
+            sums = [last]
+            self.sch.reorder(first, columns, rows, last)
+        else:
+            self.sch.reorder(columns, rows, *(sums if together else ()))
+        if self.plan.packed[1:] and self.facts.rows is not None:
+            self.panels(self.facts.a, self.facts.rows, first, self.plan.rows)
         name = self.node(rows).loop_var.name
-        for loop, size in self.cut(columns, self.plan.block):
+        self.sums = [self.node(one).loop_var.name for one in sums]
+        for loop, size in self.cut(columns, self.plan.block or self.extent(columns)):
             mine = rows if loop is columns else loop_in(self.sch, loop, name)
-            over = sums if loop is columns else [loop_in(self.sch, loop, one.name) for one in self.facts.sums]
+            over = sums if loop is columns else [loop_in(self.sch, loop, one) for one in self.sums]
             outside, inside = self.sch.split(loop, [None, size])
             self.sch.reorder(outside, mine, inside, *(over if together else ()))
             self.pack_b(outside)
@@ -346,7 +369,7 @@ class _Tile:
         size = self.plan.rows if by_rows else self.plan.columns
         for loop, height in self.cut(first, size):
             inner = None if second is None else (second if loop is first else loop_in(self.sch, loop, names[0]))
-            sums = over if loop is first else [loop_in(self.sch, loop, one.name) for one in self.facts.sums]
+            sums = over if loop is first else [loop_in(self.sch, loop, one) for one in self.sums]
             outside, inside = self.sch.split(loop, [None, height])
             if self.facts.form not in _TOGETHER:
                 self.plain(outside, inside, inner, height, by_rows)
@@ -356,11 +379,17 @@ class _Tile:
 
     def cut(self, loop: LoopRV, size: int) -> list[tuple[LoopRV, int]]:
         """The loops over whole tiles and over the rest, each with the extent of its tile."""
-        extent = getattr(self.node(loop).extent, "value", 0)
+        extent = self.extent(loop)
         if extent <= size or extent % size == 0:
             return [(loop, min(size, extent))]
         whole, rest = self.sch.loop_partition(loop, [extent // size * size])
         return [(whole, size), (rest, extent % size)]
+
+    def extent(self, loop: LoopRV) -> int:
+        """How often a loop runs."""
+        found = self.node(loop).extent
+        assert isinstance(found, IntImm)
+        return found.value
 
     def node(self, loop: LoopRV) -> For:
         """The loop that a handle stands for."""
@@ -392,11 +421,10 @@ class _Tile:
             return
         inside_name = self.node(inside).loop_var.name
         sch.reorder(outside, inner, *sums, inside)
-        self.pack_a(outside, by_rows)
         size = self.width(height) if by_rows else self.plan.rows
         for loop, width in self.cut(inner, size):
             mine = [inside] if loop is inner else [loop_in(sch, loop, inside_name)]
-            over = sums if loop is inner else [loop_in(sch, loop, one.name) for one in self.facts.sums]
+            over = sums if loop is inner else [loop_in(sch, loop, one) for one in self.sums]
             across, along = sch.split(loop, [None, width])
             rows, columns = (mine[0], along) if by_rows else (along, mine[0])
             fit = self.height(*((height, width) if by_rows else (width, height)))
@@ -407,11 +435,6 @@ class _Tile:
             else:
                 sch.reorder(across, *over, rows, columns)
             self.registers(place, [rows, columns], columns)
-
-    def pack_a(self, at: LoopRV, by_rows: bool) -> None:
-        """The rows of a tile beside each other, where the plan says so."""
-        if by_rows and _name(self.facts.a) in self.plan.packed:
-            self.sch.pack(_name(self.facts.a), at, lambda i, k: [k, i])
 
     def registers(self, at: LoopRV, tile: list[LoopRV], lanes: LoopRV) -> None:
         """The tile in registers."""
@@ -426,7 +449,6 @@ class _Tile:
             return
         inside_name = self.node(inside).loop_var.name
         sch.reorder(outside, inner, inside)
-        self.pack_a(outside, by_rows)
         size = self.width(height) if by_rows else self.plan.rows
         for loop, width in self.cut(inner, size):
             mine = inside if loop is inner else loop_in(sch, loop, inside_name)
@@ -444,7 +466,7 @@ class _Tile:
     def parted(self, at: LoopRV, rows: LoopRV | None, columns: LoopRV) -> None:
         """The init, the sum and what follows as nests of their own in a tile, the sum with its loops outermost."""
         sch, facts = self.sch, self.facts
-        sums = [loop_in(sch, columns, one.name) for one in facts.sums]
+        sums = [loop_in(sch, columns, one) for one in self.sums]
         tile = [one for one in (rows, columns) if one is not None]
         if facts.form == "local":
             for loop in tile[::-1]:
@@ -516,6 +538,14 @@ def _name(access: Access) -> str:
 
 def _named(loops: Sequence[Loop], name: str | None) -> Loop:
     return next(loop for loop in loops if loop.name == name)
+
+
+def _depth(steps: int, wanted: int) -> int:
+    """How many steps of a sum are taken at a time: what divides them and is near to what is wanted; 0 where nothing is."""
+    if steps <= 2 * wanted:
+        return 0
+    fits = [size for size in range(wanted // 2, 2 * wanted + 1) if steps % size == 0]
+    return min(fits, key=lambda size: abs(size - wanted), default=0)
 
 
 def _far_rows(access: Access) -> bool:
