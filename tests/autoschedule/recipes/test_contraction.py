@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tests.autoschedule.scheduled import AVX2, AVX512, planned, same_bits, scheduled
+from tests.autoschedule.scheduled import AVX2, AVX512, planned, replays, same_bits, scheduled
 from tirlower.autoschedule.recipes.contraction import CONTRACTION, pieces_of, tile_of
 from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.diagnostics import ScheduleError
@@ -115,12 +115,33 @@ def test_machine_code_of_more_than_a_tile(form: str, sizes: tuple[int, int, int]
 
 
 def test_panels_and_their_order():
-    found = planned(product("block", (512, 512, 512)), AVX2)  # B is 1M, the second cache 512K
+    found = planned(product("block", (500, 512, 500)), AVX2)  # B is 1M, the second cache 512K
     assert found.nests[0].parameters["packed"] == ("B",) and "larger than the second cache" in found.nests[0].rule
     assert "B_packed" in str(found.function)
     assert planned(product("block", (512, 512, 512)), AVX512).nests[0].parameters["packed"] == ()
     few = planned(product("block", (16, 512, 512)), AVX2)
     assert few.nests[0].parameters["packed"] == ()
+
+
+LITTLE = "llvm -mcpu=x86-64-v3 -mcache=1K,8K,64K -num_threads=2"
+
+
+@pytest.mark.parametrize(
+    ("form", "sizes", "expected"),
+    [
+        ("block", (26, 70, 1024), {"packed": ("B", "A"), "block": 16, "depth": 256}),
+        ("plain", (25, 50, 1024), {"packed": ("B", "A"), "block": 16, "depth": 256}),
+        ("perfect", (33, 37, 530), {"packed": ("B",), "block": 16, "depth": 265}),
+        ("local", (26, 70, 1024), {"packed": ("B", "A"), "block": 16, "depth": 0}),
+        ("block", (31, 90, 67), {"packed": ("B",), "block": 16, "depth": 0}),
+    ],
+)
+def test_blocks_for_caches_that_are_small(form: str, sizes: tuple[int, int, int], expected: dict[str, object]):
+    found = planned(product(form, sizes), LITTLE)
+    assert {name: found.nests[0].parameters[name] for name in expected} == expected
+    assert found.nests[0].exactness == "bitwise equal" and found.nests[0].parameters["parallel"] == "i"
+    replays(found)
+    same_bits(found, LITTLE)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +228,10 @@ def f(A: T.Buffer((21, 9), "float32"), B: T.Buffer((9, 18), "float32"), C: T.Buf
             acc = acc + A[i, k] * B[k, j]
         D[i, j] = acc + C[i, j]
 """
-    assert [nest.recipe for nest in scheduled(text, recipes=[CONTRACTION, FALLBACK]).nests] == ["contraction", "contraction"]
+    assert [nest.recipe for nest in scheduled(text, recipes=[CONTRACTION, FALLBACK]).nests] == [
+        "contraction",
+        "contraction",
+    ]
 
 
 def test_a_refused_step_takes_all_back(monkeypatch: pytest.MonkeyPatch):
