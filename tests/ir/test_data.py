@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import tirlower as tl
+from tirlower import ir
+from tirlower.ir.data import gives_data, may_be_data
 from tirlower.script import parse
 
 FORMS = [
@@ -80,3 +82,8 @@ def f(O: T.Buffer((8,), "int32")):
         found = np.zeros(8, np.int32)
         run(found)
         assert found.tolist() == [1] * 8
+
+
+def test_how_many_lanes_scalable_vectors_have_is_a_size():
+    vscale = ir.build.call("tir.vscale")
+    assert not gives_data(vscale) and not may_be_data(vscale * 4 + ir.Var("i"), (), ())

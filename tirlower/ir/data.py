@@ -46,7 +46,7 @@ _BITS = frozenset(Op.get(f"tir.{name}") for name in ("bitwise_and", "bitwise_or"
 _SHIFTS = frozenset(Op.get(f"tir.{name}") for name in ("shift_left", "shift_right"))
 
 
-_IF = Op.get("tir.if_then_else")
+_IF, _VSCALE = Op.get("tir.if_then_else"), Op.get("tir.vscale")
 SAME = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"), Op.get("tir.tvm_thread_invariant"))
 """Calls whose value is their operand, which they say something of."""
 
@@ -82,7 +82,8 @@ def gives_data(op: Node) -> bool:
     if op.__class__ is BufferLoad:
         return True
     if op.__class__ is Call:
-        return op.op is not _IF and op.op not in SAME and not follows_bits(op)
+        # How many vectors a scalable one holds is a size of the machine's.
+        return op.op is not _IF and op.op is not _VSCALE and op.op not in SAME and not follows_bits(op)
     return op.__class__ is Cast and op.dtype.is_integral and not op.value.dtype.is_integral
 
 

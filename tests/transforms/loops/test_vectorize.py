@@ -492,6 +492,34 @@ def test_scalable_vectors_need_a_target_that_has_them() -> None:
     executes_alike(before, masked)
 
 
+def test_guards_of_scalable_vectors_are_masks_of_active_lanes() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((70,), "float32"), B: T.Buffer((70,), "float32")):
+        for i in range(T.ceildiv(70, 4 * T.vscale())):
+            for j in T.vectorized(4 * T.vscale()):
+                if i * 4 * T.vscale() + j < 70:
+                    A[i * 4 * T.vscale() + j] = B[i * 4 * T.vscale() + j]
+
+    with Target("llvm", mattr="+sve"):
+        after = VectorizeLoop()(before)
+    assert 'T.get_active_lane_mask("boolxvscalex4", i * 4 * T.vscale(), 70)' in after.script()
+    executes_alike(before, after)
+
+
+def test_lanes_that_are_no_multiple_of_what_scalable_vectors_have() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((64,), "float32")):
+    for i in T.vectorized(T.vscale() + 3):
+        A[i] = T.float32(1)
+""")
+    with (
+        Target("llvm", mattr="+sve"),
+        pytest.raises(TransformError, match=r"its extent T.vscale\(\) \+ 3 is not a constant"),
+    ):
+        VectorizeLoop()(func)
+
+
 def test_a_number_of_scalable_lanes_has_one_form() -> None:
     @T.prim_func
     def before(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):

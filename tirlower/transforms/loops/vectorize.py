@@ -15,7 +15,7 @@ from tirlower.analysis.aliasing import Aliases
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.annotations import NO_UNROLL, REDUCTION
-from tirlower.ir.expr import And, Broadcast, Call, Expr, IntImm, Not, Shuffle, Var, const, is_const_int
+from tirlower.ir.expr import And, Broadcast, Call, Expr, IntImm, Mul, Not, Shuffle, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, StmtMutator, substitute
 from tirlower.ir.op import Op
@@ -371,7 +371,10 @@ def _lanes_for(body: Stmt) -> int:
 
 
 def _is_scalable(extent: Expr) -> bool:
-    return any(isinstance(e, Call) and e.op is Op.get("tir.vscale") for e in (extent, *extent.children()))
+    """Whether an extent is as many lanes as scalable vectors have: a multiple of ``T.vscale()``."""
+    if isinstance(extent, Mul):
+        extent = extent.a if isinstance(extent.b, IntImm) else extent.b if isinstance(extent.a, IntImm) else extent
+    return isinstance(extent, Call) and extent.op is Op.get("tir.vscale")
 
 
 def _has_scalable_vectors(target: Target | None) -> bool:
