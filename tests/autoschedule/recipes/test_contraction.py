@@ -241,3 +241,23 @@ def test_a_refused_step_takes_all_back(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(type(CONTRACTION), "apply", refuse)
     [nest] = planned(product("block", (64, 64, 64)), recipes=[CONTRACTION, FALLBACK]).nests
     assert nest.recipe == "loops" and "no contraction: a test refuses it" in nest.notes
+
+
+SQUARE = """
+def f(A: T.Buffer((24, 24), "float32"), C: T.Buffer((24, 24), "float32")):
+    for i, j in T.grid(24, 24):
+        C[i, j] = T.float32(0)
+        for k in range(24):
+            C[i, j] = C[i, j] + {} * {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("operands", "taken"),
+    [(("A[i, k]", "A[k, j]"), True), (("A[k, i]", "A[k, j]"), True), (("A[i, k]", "A[j, k]"), False)],
+)
+def test_a_matrix_times_itself(operands: tuple[str, str], taken: bool):
+    found = scheduled(SQUARE.format(*operands), recipes=[CONTRACTION])
+    assert (found.nests[0].recipe == "contraction") is taken
+    if not taken:
+        assert any("`A` is both operands" in note for note in found.nests[0].notes)

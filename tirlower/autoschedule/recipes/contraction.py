@@ -133,7 +133,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             return Refusal(form)
         reduced = reduction.buffer
         operands = [one for one in update.accesses if not one.is_write and one.buffer is not reduced]
-        if len(operands) != 2 or len({one.buffer for one in operands}) != 2:
+        if len(operands) != 2:
             return Refusal("it has not two operands")
         over = strides_of(result)
         spatial = [loop for loop in update.loops if loop in over]
@@ -188,6 +188,10 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         rows = tile_of(m, registers, max(vectors, pieces_of(columns, lanes)))
         packed, block, at_once, why = self._packed(facts, processor, m, n, depth, rows, columns)
         if not facts.contiguous and not packed:
+            if facts.a.buffer is facts.b.buffer:
+                return Refusal(
+                    f"`{_name(facts.b)}` is both operands, and not contiguous along the columns in one of them"
+                )
             return Refusal(
                 f"`{_name(facts.b)}` is not contiguous along the columns, and {m} rows do not pay to pack it"
             )
@@ -219,6 +223,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
     ) -> tuple[tuple[str, ...], int, int, str]:
         """What goes to panels, how many columns and steps of the sum at a time, and the rule."""
         if len(facts.sums) != 1 or len(strides_of(facts.b)) != 2 or len(facts.b.indices or ()) != 2 or facts.others:
+            return (), 0, 0, ""
+        if facts.a.buffer is facts.b.buffer:  # a copy of the buffer is one of both operands
             return (), 0, 0, ""
         assert facts.b.buffer is not None
         if m < 4 * rows:
