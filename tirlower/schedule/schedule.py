@@ -41,6 +41,7 @@ from tirlower.schedule.state import Record, State
 from tirlower.schedule.step import Step, judge, take
 from tirlower.schedule.trace import Trace
 from tirlower.schedule.tree import tree
+from tirlower.schedule.trust import believed
 from tirlower.schedule.views import ScheduleState, StmtSRef
 
 __all__ = ["Schedule"]
@@ -54,7 +55,8 @@ class Schedule:
     remembered of it with what is found anew, and proves steps that only change the order anew from the two programs (bits 1, 2, 4).
     ``error_render_level``: "detail", "fast" (the sentence alone) or "none". ``enable_check=False`` takes each step on the
     user's word, and records that. ``accept="tvm"`` asks in addition what TVM asks of a step (:mod:`tirlower.schedule.conditions`).
-    ``reassociate``: whether the updates of a reduction of floats may change their order:
+    ``trust``: what is believed where a step is neither proved nor refuted, of "regions" (an opaque call touches what its block
+    declares) and "axes" (iterators are what they say). ``reassociate``: whether the updates of a reduction of floats may change their order:
     "declared" (where a block with reduction iterators says so), True or False. ``validate=True`` runs the program before
     and after each step, where it is small enough (:meth:`validate`).
 
@@ -435,7 +437,10 @@ class Schedule:
                 if kind.compose is not None:
                     take(kind, values, state, self._facts, self._policy, self)
                     return PROVED
-                return judge(Step(kind, values, state, self._facts, self._policy))
+                step = Step(kind, values, state, self._facts, self._policy)
+                found = judge(step)
+                word = believed(step, found, judge)
+                return dataclasses.replace(PROVED, reason=f"trusted: {word}") if word else found
             except (IllegalStep, UnprovedStep) as error:
                 return error.verdict if isinstance(error.verdict, Verdict) else Verdict("unknown", error.message)
             except ScheduleError as error:

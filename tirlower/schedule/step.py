@@ -38,6 +38,7 @@ from tirlower.schedule.reproof import proved_again
 from tirlower.schedule.sites import Change, Ended, Forward, Gap, Insert, Mark, Memory, Place, Site, at_site, moved
 from tirlower.schedule.stages import Stage
 from tirlower.schedule.state import Instruction, Record, State
+from tirlower.schedule.trust import believed
 from tirlower.script.printer import print_with_spans
 
 __all__ = ["Step", "judge", "take"]
@@ -63,6 +64,8 @@ class Step:
         self.decision = decision
         self.exactness = "bitwise"
         self.said = ""
+        self.word = policy.unchecked
+        """On whose word the step is taken, where it is not proved."""
         self.plan: object = None
         """What the check worked out, for the rewrite."""
         self.notes: list[str] = []
@@ -268,7 +271,10 @@ def take(
             _as_strict_as_tvm(step)
         verdict = judge(step)
         said, why = "proved", ""
-        if not verdict.proved:
+        if not verdict.proved and (word := believed(step, verdict, judge)):
+            said, why = "trusted", word
+            step.word = step.word or f"trusted: {word}"
+        elif not verdict.proved:
             if (policy.enable_check and not policy.unchecked) or (verdict.refuted and verdict.witness is None):
                 raise _refusal(step, verdict)
             said, why = "unchecked", policy.unchecked or "enable_check=False"

@@ -46,8 +46,8 @@ def _change(step: Step, kind: ForKind) -> Change:
     annotations = dict(loop.annotations)
     if kind in _REDUCES and step["reduction"] and step.facts.carried(step.func(site), site.steps, loop):
         annotations[REDUCTION] = True
-    if kind is not ForKind.UNROLLED and step.policy.unchecked:
-        annotations[UNCHECKED] = step.policy.unchecked
+    if kind is not ForKind.UNROLLED and step.word:
+        annotations[UNCHECKED] = step.word
     new = loop.with_(kind=kind, annotations=annotations)
     forward = Forward()
     forward.keep(loop, new)
@@ -206,8 +206,8 @@ def _rewrite_bind(step: Step) -> Change:
     handle = step.handle("loop")
     loop, tag, site = step.loop(handle), str(step["thread_axis"]), step.site(step.handle("loop"))
     new = loop_nests.bind(loop, tag, _axis_variable(step, site, loop, tag))
-    if step.policy.unchecked:
-        new = new.with_(annotations={**new.annotations, UNCHECKED: step.policy.unchecked})
+    if step.word:
+        new = new.with_(annotations={**new.annotations, UNCHECKED: step.word})
     forward = Forward()
     forward.like(loop, new)
     own = new.loop_var is loop.loop_var

@@ -1,0 +1,112 @@
+"""What is believed where a verdict is "unknown": regions about opaque calls, letters of iterators; never what is refuted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tirlower as tl
+from tirlower.diagnostics import IllegalStep, UnprovedStep
+from tirlower.script import parse
+
+CALL = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "float32"), B: T.Buffer((9, 8), "float32")):
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, vj])
+            T.writes(B[vi, vj])
+            T.evaluate(T.call_extern("int32", "foo", T.address_of(A[vi, vj]), T.address_of(B[vi, vj])))
+"""
+SCATTER = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "float32"), X: T.Buffer((8,), "int32"), B: T.Buffer((8, 8), "float32")):
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("{kinds}", [i, j])
+            B[X[vi], vj] = A[vi, vj]
+"""
+
+
+def schedule(text: str, *trust: str) -> Any:
+    return tl.Schedule(parse(text), trust=trust)
+
+
+def said(sch: Any) -> list[str]:
+    return [f"{one.verdict}: {one.why}" for one in sch.steps if not one.instruction.kind.pure]
+
+
+def test_regions_say_what_a_call_touches() -> None:
+    sch = schedule(CALL, "regions")
+    sch.reorder("j", "i")
+    sch.parallel("i")
+    assert said(sch) == ["trusted: the regions of `B`"] * 2
+    assert "trusted: the regions of `B`" in sch.report() and "call_extern" in str(sch.mod["main"])
+    for verb in ("reorder", "parallel"):
+        with pytest.raises(UnprovedStep):
+            getattr(schedule(CALL), verb)(*(("j", "i") if verb == "reorder" else ("i",)))
+
+
+@pytest.mark.parametrize("region", ["B[vi:vi + 2, vj]", "B[0, vj]", "B[vi // 2, vj]"])
+def test_regions_that_meet_are_no_licence(region: str) -> None:
+    sch = schedule(CALL.replace("T.writes(B[vi, vj])", f"T.writes({region})"), "regions")
+    with pytest.raises(UnprovedStep):
+        sch.parallel("i")
+    sch.parallel("j")
+    assert said(sch) == ["trusted: the regions of `B`"]
+
+
+def test_letters_are_believed_where_they_are_asked_for() -> None:
+    text = SCATTER.format(kinds="SS")
+    for trust in ((), ("regions",)):
+        with pytest.raises(UnprovedStep):
+            schedule(text, *trust).parallel("i")
+    sch = schedule(text, "axes")
+    sch.parallel("i")
+    assert said(sch) == ["trusted: the iterators of `B`"] and sch.can("parallel", "j").proved
+    a, b = np.arange(64, dtype="float32").reshape(8, 8), np.zeros((8, 8), "float32")
+    tl.build(sch)(a, np.arange(8, dtype="int32")[::-1].copy(), b)  # the build takes it on that word too
+    assert (b[::-1] == a).all()
+    with pytest.raises(UnprovedStep):
+        schedule(SCATTER.format(kinds="RS"), "axes").parallel("i")
+
+
+def test_plain_statements_have_no_letters() -> None:
+    text = SCATTER.format(kinds="SS").replace("        with T.block", "        A[i, j] = A[i, j]\n        with T.block")
+    with pytest.raises(UnprovedStep):
+        schedule(text, "axes").parallel("i")
+
+
+def test_what_is_refuted_is_not_believed() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((9,), "int32")):
+    for i in range(8):
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            A[vi + 1] = A[vi]
+"""
+    with pytest.raises(IllegalStep):
+        schedule(text, "regions", "axes").parallel("i")
+
+
+def test_a_jump_is_no_call() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            T.reads()
+            T.writes(A[vi])
+            A[vi] = 1
+            if vi == 3:
+                T.evaluate(T.ret(0))
+"""
+    sch = schedule(text, "regions")
+    assert not sch.can("parallel", "i").proved
+    with pytest.raises(Exception, match="parallel"):
+        sch.parallel("i")
