@@ -144,7 +144,9 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
         at=_loop(sch, rng) if rng.random() < 0.7 else None,
         layout=rng.choice([None, lambda i, j: [j, i], lambda i, j: [i // 4, j, i % 4]]),
     ),
-    "register_tile": lambda sch, rng: sch.register_tile(_buffer(sch, rng), [_loop(sch, rng)], at=_loop(sch, rng)),
+    "register_tile": lambda sch, rng: sch.register_tile(
+        _buffer(sch, rng), [_loop(sch, rng)], at=_loop(sch, rng), order=rng.choice(["keep", "add"])
+    ),
     "reverse_compute_inline": lambda sch, rng: sch.reverse_compute_inline(_stage(sch, rng)),
     "compute_at": lambda sch, rng: sch.compute_at(
         _stage(sch, rng),

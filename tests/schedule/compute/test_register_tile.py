@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.schedule.stepping import refused, taken
-from tirlower.diagnostics import BadArgument, NotApplicable
+from tirlower.diagnostics import BadArgument, NotApplicable, UnprovedStep
 from tirlower.ir.query import each
 from tirlower.ir.stmt import For, ForKind
 
@@ -77,6 +77,38 @@ def f(A: T.Buffer((8, 6), "int32"), C: T.Buffer((8,), "int32"), D: T.Buffer((8, 
 """,
         steps,
     )
+
+
+@pytest.mark.parametrize("m", [8, 7, 1])
+def test_a_tile_that_is_added_at_the_end(m: int) -> None:
+    sch = taken(PRODUCT.format(m=m), lambda sch: tiled(sch, order="add"), tolerance=1e-4)
+    assert sch.steps[-1].exactness == "reassociated(C, add)"
+    text = str(sch.mod["main"])
+    assert text.index("C_init") < text.index("C_local = ")  # the init is outside of the tile
+    whole = taken(
+        PRODUCT.format(m=m).replace("float32", "int32").replace("T.int32(0)", "0"), lambda sch: tiled(sch, order="add")
+    )
+    assert whole.steps[-1].exactness == "bitwise"
+
+
+def test_sums_of_floats_need_a_licence_to_be_added_at_the_end() -> None:
+    def steps(sch: Any) -> None:
+        sch.register_tile("C", [], at="i", order="add")
+
+    text = """
+@T.prim_func
+def f(A: T.Buffer((8, 6), "{t}"), C: T.Buffer((8,), "{t}"), D: T.Buffer((8, 6), "{t}")):
+    for i in range(8):
+        for k in range(6):
+            C[i] = {first} + A[i, k]
+            D[i, k] = {second}
+"""
+    plain = text.format(t="float32", first="C[i]", second="A[i, k]")
+    refused(plain, steps, UnprovedStep, "rounds differently")
+    taken(plain, steps, tolerance=1e-4, reassociate=True)
+    taken(text.format(t="int32", first="C[i]", second="A[i, k]"), steps)
+    refused(text.format(t="int32", first="C[i]", second="C[i]"), steps, NotApplicable, "beside the sum")
+    refused(text.format(t="int32", first="2 * C[i]", second="0"), steps, NotApplicable, "does not add")
 
 
 def test_wrong_arguments() -> None:

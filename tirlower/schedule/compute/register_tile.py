@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tirlower.diagnostics import BadArgument
+from tirlower.ir.buffer import IterKind
 from tirlower.ir.expr import Expr, Var
 from tirlower.ir.functor import substitute
 from tirlower.ir.path import Path
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import Block, BufferStore, ForKind, Stmt
 from tirlower.schedule.compute.reduction import DECOMPOSE_REDUCTION
+from tirlower.schedule.compute.sum_tile import SUM_TILE
 from tirlower.schedule.handles import BlockRV, Handle
 from tirlower.schedule.kind import Do, Kind, Slot, Takes
 from tirlower.schedule.lookups import GET_BLOCK, GET_LOOPS
@@ -30,8 +32,6 @@ def _compose(step: Step, do: Do) -> Sequence[Handle]:
     loops = step.handles("loops")
     if step["order"] not in _ORDERS:
         raise BadArgument(f"order= is one of {', '.join(map(repr, _ORDERS))}, got {step['order']!r}")
-    if step["order"] == "add":
-        step.refuse("a tile that starts from 0 is not there yet", help='use order="keep", which is bitwise the same')
     if vector is not None and vector not in loops:
         raise BadArgument("vector= is one of the loops of the tile")
     site = step.site(at)
@@ -44,6 +44,8 @@ def _compose(step: Step, do: Do) -> Sequence[Handle]:
         around = [loop for loop in do(GET_LOOPS, block=update) if _inside(step, loop, at)]
         if not around or around[0] in loops:
             step.refuse(f"no loop in `{step.loop(at).loop_var.name}` is around the tile's loops", step.loop(at))
+        if step["order"] == "add":
+            around = _summing(step, update, do(GET_LOOPS, block=update))
         names = {step.loop(one).loop_var.name for one in loops}
         lane = wide.name if wide is not None else ""
         [init] = do(DECOMPOSE_REDUCTION, block=update, loop=around[0])
@@ -52,7 +54,10 @@ def _compose(step: Step, do: Do) -> Sequence[Handle]:
             name = step.loop(loop).loop_var.name.removesuffix("_init")
             if _inside(step, loop, at) and name in names:
                 inits.append((loop, name == lane))
-    copies = do(STAGE_MEM, where=at, window=buffer, scope=step["scope"], inside=True)
+    if step["order"] == "add":
+        copies = do(SUM_TILE, at=at, buffer=buffer, scope=step["scope"])
+    else:
+        copies = do(STAGE_MEM, where=at, window=buffer, scope=step["scope"], inside=True)
     count = len(dims)
     for n, loop in enumerate(copies):
         _kind(step, do, loop, wide is not None and dims[n % count])
@@ -61,6 +66,17 @@ def _compose(step: Step, do: Do) -> Sequence[Handle]:
     for loop in loops:
         _kind(step, do, loop, loop is vector)
     return copies
+
+
+def _summing(step: Step, update: Handle, around: Sequence[Handle]) -> list[Handle]:
+    """The loops from the outermost one on that sums up: the init stands in front of it, outside of the tile."""
+    block = step.stmt(update)
+    assert isinstance(block, Block)
+    bound = [it.value for it in block.iters if it.kind is IterKind.REDUCE and it.value is not None]
+    first = next(
+        (n for n, loop in enumerate(around) if any(mentions(value, {step.loop(loop).loop_var}) for value in bound)), 0
+    )
+    return [*around[first:]]
 
 
 def _kind(step: Step, do: Do, handle: Handle, lanes: bool) -> None:
@@ -125,7 +141,8 @@ REGISTER_TILE = Kind(
 
     ``target``: a reduction, by the name of its block or buffer; ``loops``: those of the tile; ``at``: the loop in whose
     body the tile is loaded (or begun with the init), updated and stored. ``vector``, one of the loops, becomes vectors in
-    all of these; the others are written out. The order of the updates is kept, so that each bit is. Returns the loops of
+    all of these; the others are written out. The order of the updates is kept, so that each bit is; with ``order="add"`` the
+    tile starts from 0 and is added at the end, which for floats is another order and needs the licence for it. Returns the loops of
     the copies.
 
     >>> import tirlower as tl
