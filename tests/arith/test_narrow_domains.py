@@ -12,7 +12,7 @@ from tests.generate.nodes import Nodes
 from tirlower.arith import Analyzer, IntervalSet, eval_set
 from tirlower.ir import BufferLoad, Expr, IntImm, Range, Select, Var, build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.query import has
+from tirlower.ir.query import has, mentions
 from tirlower.ir.structural import structural_equal
 
 x, y, n = Var("x"), Var("y"), Var("n")
@@ -53,6 +53,25 @@ def test_choices(expr, domains, expected):
         env = dict(zip((x, y, n), at, strict=True))
         value = evaluate(expr, env)
         assert evaluate(found.min_value, env) <= value <= evaluate(found.max_value, env), env
+
+
+def test_factors_that_leave_the_type_say_nothing():
+    for condition in (x * 65536 * 65536 < y, x + (2**31 - 1) + (2**31 - 1) > y, x * (2**31 - 1) <= y):
+        found = eval_set(Select(condition, x, 0), {x: X, y: Y})
+        assert (found.min_value, found.max_value) in ((0, 15), (0, 0)), (show(condition), found)
+
+
+def test_sums_that_wrap_say_nothing_of_their_terms():
+    class Data(Analyzer):
+        """An analyzer to which ``n`` is data."""
+
+        def wraps_around(self, expr: Expr) -> bool:
+            return mentions(expr, (n,))
+
+    expr = Select(n + x < 8, x, 0)
+    assert str(Analyzer().int_set(expr, {x: X}).max_value) == "T.max(T.min(15, 7 - n), 0)"
+    assert Data().int_set(expr, {x: X}).max_value == 15
+    assert str(Data().int_set(Select(x < n, x, 0), {x: X}).max_value) == "T.max(T.min(15, n - 1), 0)"
 
 
 def test_random_choices():

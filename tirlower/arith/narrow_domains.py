@@ -40,6 +40,8 @@ def clips(
         a, b = part.a, part.b
         if not (is_index_type(a.dtype) and a.dtype.is_scalar):
             continue
+        if any(not side.is_leaf and analyzer.wraps_around(side) for side in (a, b)):
+            continue  # a sum of data says nothing of its terms
         if part.__class__ is ir.GT or part.__class__ is ir.GE:
             a, b = b, a
         left, right = (affine_of(analyzer.interner, e, MAX_TERMS) for e in (a, b))
@@ -58,7 +60,10 @@ def _of_form(
 ) -> list[Clip]:
     """The clips of ``form <= 0``: each variable is on one side of the least that the other terms come to."""
     found: list[Clip] = []
+    most = max([abs(factor) for factor in form.terms.values()], default=0)
     for var, factor in form.terms.items():
+        if max(most, abs(form.const)) > var.dtype.max_value:
+            break  # no constant of the type holds it
         if var.__class__ is not Var or var not in domains:
             continue
         least: Expr | None = IntImm(var.dtype, 0)
@@ -71,7 +76,7 @@ def _of_form(
                 least = None
             else:
                 least = build.add(least, build.mul(end, IntImm(var.dtype, coefficient)))
-        if least is None or not var.dtype.min_value <= form.const <= var.dtype.max_value:
+        if least is None:
             continue
         least = build.add(least, IntImm(var.dtype, form.const))
         if factor > 0:

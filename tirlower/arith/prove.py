@@ -56,12 +56,14 @@ class Prover:
 
     def in_block(self, x: Expr, stride: int, size: int | Expr, lanes: int | Expr) -> bool:
         """Whether ``x + stride * lane`` has one quotient by ``size`` in all lanes."""
-        if not isinstance(size, int):
-            return self._in_symbolic_block(x, stride, size, lanes)
         most = lanes if isinstance(lanes, int) else self._analyzer.bounds.of(lanes)[1]
         if math.isinf(most):
             return False
         reach = stride * (int(most) - 1)
+        if self._lanes_wrap(x, reach):
+            return False
+        if not isinstance(size, int):
+            return self._in_symbolic_block(x, stride, size, lanes)
         found = self._analyzer.modular.of(x)
         # Blocks of a divisor of the size lie in one block of the size.
         part = math.gcd(found.coeff, size)
@@ -71,6 +73,13 @@ class Prover:
         low, high = self._analyzer.bounds.of(x)
         low, high = low + min(reach, 0), high + max(reach, 0)
         return math.isfinite(low) and math.isfinite(high) and low // size == high // size
+
+    def _lanes_wrap(self, x: Expr, reach: int) -> bool:
+        """Whether the lanes of a ramp from ``x``, which go as far as ``reach``, may wrap around: those of data do."""
+        if not self._analyzer.wraps_around(x):
+            return False
+        (low, high), dtype = self.bound(x), x.dtype.element
+        return low + min(reach, 0) < dtype.min_value or high + max(reach, 0) > dtype.max_value
 
     def _in_symbolic_block(self, x: Expr, stride: int, size: Expr, lanes: int | Expr) -> bool:
         """The same for a size that is no number: what ``x`` leaves by it, and the last lane, stay below it."""
@@ -112,7 +121,8 @@ class Prover:
             return None
         kind, base, lanes = x.base.dtype, x.base, x.lanes
         count = IntImm(kind, lanes) if isinstance(lanes, int) else lanes
-        if count.dtype is not kind:
+        most = self.bound(count)[1]
+        if count.dtype is not kind or math.isinf(most) or self._lanes_wrap(base, x.stride.value * (int(most) - 1)):
             return None
         reach = self.binary(ir.Mul, self.binary(ir.Sub, count, IntImm(kind, 1)), x.stride)
         last = self.binary(ir.Add, base, reach)

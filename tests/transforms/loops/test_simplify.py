@@ -771,3 +771,14 @@ def test_values_that_are_not_known(before: str) -> None:
     func = known("    " + before)
     after = check(KNOWN, func, idempotent=False)
     assert after.script().count("if ") == 1
+
+
+def test_lanes_of_data_wrap_around() -> None:
+    func = parse("""
+@T.prim_func
+def f(B: T.Buffer((4,), "bool"), n: T.int32):
+    B[0:4] = T.Ramp(n, 1, 4) >= T.Broadcast(n, 4)
+""")
+    for overflow, decided in (("wrap", False), ("none", True)):
+        with PassContext(config={"tir.scalar_overflow": overflow}):
+            assert ("T.bool(True)" in Simplify()(func).script()) is decided
