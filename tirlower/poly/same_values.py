@@ -16,6 +16,7 @@ from functools import cached_property
 
 from tirlower.ir import Assert, Call, Evaluate, Expr, Op, Purity, Stmt, Var
 from tirlower.ir.query import each as each_node
+from tirlower.poly.begun_earlier import begun_earlier
 from tirlower.poly.conditions import Condition
 from tirlower.poly.constraint_system import TooManyCases
 from tirlower.poly.instances import (
@@ -77,7 +78,7 @@ def same_values(
         question = _Question(before, after, dict(twins), set(copies), where or {}, also)
         found = question.structural()
         if found is None and not (handed_before or handed_after or where or also):
-            found = question.through_copies()
+            found = question.by_boxes()
         if found is None:
             found = question.ambiguous()
         return found if found is not None else question.verdict(handed_before, handed_after)
@@ -143,9 +144,13 @@ class _Question:
             return Verdict("unknown", "two sizes have one name", help="give sizes names of their own")
         return None
 
-    def through_copies(self) -> Verdict | None:
-        """A proof that needs no flow of values, where all that changed is that memory is copied elsewhere and used there."""
-        proved = fed_through_copies(self.before, self.after, self.twins, self.copies, self.changed, self.staying)
+    def by_boxes(self) -> Verdict | None:
+        """A proof that needs no flow of values, where all that changed is that memory is copied elsewhere and used there, or that
+        a reduction begins earlier."""
+        if self.copies:
+            proved = fed_through_copies(self.before, self.after, self.twins, self.copies, self.changed, self.staying)
+        else:
+            proved = begun_earlier(self.before, self.after, self.twins, self.changed, self.staying)
         return PROVED if proved else None
 
     def _fixtures(self) -> Verdict | None:

@@ -1,0 +1,136 @@
+"""What is proved of an init put in front is proved by the flow of values too; what is no such init is proved by neither."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import tirlower as tl
+from tirlower.diagnostics import ScheduleError
+from tirlower.ir.query import each
+from tirlower.ir.stmt import For
+from tirlower.poly import same_values
+from tirlower.script import parse
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts what boxes alone prove, and lets the flow of values decide each time; that must prove it too."""
+    counts: Counter[str] = Counter()
+    original, verdict = same_values.begun_earlier, same_values._Question.verdict
+    found: list[bool] = []
+
+    def noted(*args: Any) -> bool:
+        found.append(original(*args))
+        return False
+
+    def checked(self: Any, *args: Any) -> Any:
+        result = verdict(self, *args)
+        proved = bool(found and found.pop())
+        counts["proved" if proved else "left to the flow" if result.proved else "refused"] += 1
+        assert result.proved or not proved, f"{self.before.scop.func}\nto\n{self.after.scop.func}\n{result}"
+        found.clear()
+        return result
+
+    monkeypatch.setattr(same_values, "begun_earlier", noted)
+    monkeypatch.setattr(same_values._Question, "verdict", checked)
+    return counts
+
+
+def program(rng: random.Random) -> str:
+    """A reduction among statements that may access its result, in loops of any order."""
+    loops = ["i", "j", "k"]
+    rng.shuffle(loops)
+    bounds = {
+        "i": rng.choice(["8", "8", "1, 8"]),
+        "j": rng.choice(["8", "5"]),
+        "k": rng.choice(["4", "4", "1", "2, 5", "0"]),
+    }
+    if rng.random() < 0.3:
+        bounds["k"] = "n"
+    binding = {"j": "j", "k": rng.choice(["k", "k", "k", "3 - k"])}
+    terms = ["A[vi, vk]", "A[vk, vj]", "C[vj, vi]", "C[vi, 0]", "X[vi]"]
+    update = f"C[vi, vj] + {rng.choice(terms[:2] * 3 + terms)}"
+    lines = [
+        "@T.prim_func",
+        'def f(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32"), X: T.Buffer((8,), "int32"), n: T.int32):',
+        "    T.evaluate(T.assume(n >= 1))" if rng.random() < 0.7 else "    T.evaluate(0)",
+        "    T.evaluate(T.assume(n <= 4))",
+    ]
+    beside = ["X[{0}] = 1", "X[0] = C[0, 0]", "C[{0}, 0] = 3", "C[7, 7] = 2"]
+    for depth, name in enumerate(loops):
+        pad = "    " * (depth + 1)
+        lines.append(f"{pad}for {name} in range({bounds[name]}):")
+        if rng.random() < 0.2:
+            lines.append(f"{pad}    {rng.choice(beside).format(name)}")
+    pad = "    " * 4
+    low = bounds["k"].split(",")[0] if "," in bounds["k"] else "0"
+    high = bounds["k"].split(",")[-1].strip()
+    lines += [
+        f'{pad}with T.block("C"):',
+        f"{pad}    vi = T.axis.spatial(8, i)",
+        f"{pad}    vj = T.axis.spatial(8, {binding['j']})",
+        f"{pad}    vk = T.axis.reduce(({low}, {high}), {binding['k']})",
+    ]
+    if rng.random() < 0.2:
+        lines.append(f"{pad}    T.where({rng.choice(['i < 6', 'k > 0', 'i + j < 9'])})")
+    lines += [f"{pad}    with T.init():", f"{pad}        C[vi, vj] = {rng.choice(['0', '0', '7', 'vi'])}"]
+    lines.append(f"{pad}    C[vi, vj] = {update}")
+    if rng.random() < 0.3:
+        lines.append(f"        {rng.choice(beside).format(loops[0])}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("first", range(0, 120, 60))
+def test_inits_of_all_kinds(first: int, quick: Counter[str]) -> None:
+    for seed in range(first, first + 60):
+        rng = random.Random(seed)
+        sch: Any = tl.Schedule(parse(program(rng)))
+        try:
+            if rng.random() < 0.4:
+                sch.split(sch.loop(rng.choice("ijk")), [None, rng.choice([2, 4])])
+            names = [loop.loop_var.name for loop in each(For, sch.mod["main"].body)]
+            sch.decompose_reduction("C", sch.loop(rng.choice(names)))
+        except ScheduleError:
+            continue
+    assert quick["proved"] > 8
+
+
+PRODUCT = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    for i, k_0, j, k_1 in T.grid(8, 2, 8, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            vk = T.axis.reduce(8, k_0 * 4 + k_1)
+            with T.init():
+                C[vi, vj] = 0.0
+            C[vi, vj] = C[vi, vj] + A[vi, vk]
+"""
+
+
+@pytest.mark.parametrize("loop", ["i", "k_0", "j", "k_1"])
+def test_a_product_needs_no_flow(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flow(*_: object) -> Any:
+        raise AssertionError("the flow of values was asked for")
+
+    monkeypatch.setattr(same_values._Question, "_flow", flow)
+    sch: Any = tl.Schedule(parse(PRODUCT))
+    sch.decompose_reduction("C", sch.loop(loop))
+
+
+@pytest.mark.parametrize(
+    ("change", "by"),
+    [
+        ("A[vi, vk]", "C[vi, 7 - vj]"),
+        ("C[vi, vj] = C[vi, vj] +", "C[vi, vj] = C[vi, (vj + 1) % 8] +"),
+        ("k_0 * 4 + k_1", "7 - (k_0 * 4 + k_1)"),
+    ],
+)
+def test_what_the_old_init_hid_is_seen(change: str, by: str, quick: Counter[str]) -> None:
+    sch: Any = tl.Schedule(parse(PRODUCT.replace(change, by)))
+    assert not sch.can("decompose_reduction", "C", sch.loop("k_0")).proved
+    assert not quick["proved"]
