@@ -1,6 +1,6 @@
 """``python -m bench [SECTION]... [--only WORD]...``: the tables that are named, of :data:`SECTIONS`; all without arguments.
 
-``--only`` chooses kernels of ``by_hand``, by a class or a part of their names.
+``--only`` chooses kernels of ``by_hand`` and of ``rows``, by a class or a part of their names.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import sys
 
 SECTIONS = (
-    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "graph", "schedule", "gpu"
+    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "rows", "graph", "schedule", "gpu"
 )  # fmt: skip
 
 
@@ -46,6 +46,7 @@ def main(chosen: list[str]) -> int:
     )
     from bench.by_hand.report import report as by_hand
     from bench.measure import table
+    from bench.rows.report import report as rows
 
     if "calls" in chosen:
         print(table("calls (median)", calls.measure()), "\n")
@@ -68,6 +69,8 @@ def main(chosen: list[str]) -> int:
         print(vectors.report(), "\n")
     if "by_hand" in chosen:
         print(by_hand(only), "\n")
+    if "rows" in chosen:
+        print(rows(only), "\n")
     if "graph" in chosen:
         print(graph.report(), "\n")
     if "schedule" in chosen:

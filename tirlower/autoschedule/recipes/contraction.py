@@ -229,7 +229,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         assert facts.b.buffer is not None
         if m < 4 * rows:
             return (), 0, 0, ""
-        large = _bytes(facts.b) > processor.l2
+        large = _bytes(facts.b) > processor.l2 // 2
         if facts.contiguous and not large:
             return (), 0, 0, ""
         size = -(-facts.b.buffer.dtype.bits // 8)
@@ -238,7 +238,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         block = panels * columns if large and panels * columns < n else 0
         packed, why = [_name(facts.b)], "is not contiguous along the columns"
         if large:
-            why = "is larger than the second cache"
+            why = "is larger than half of the second cache"
             if _far_rows(facts.a) and len(strides_of(facts.a)) == 2:
                 packed.append(_name(facts.a))
         return tuple(packed), block, steps, f"`{packed[0]}` {why}: packed"

@@ -1,0 +1,260 @@
+"""The formulas of the rows as anybody writes them: blocks as `create_prim_func` makes them, plain loops, local accumulators.
+
+Each takes the arguments of the kernel by hand of the same name, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from tirlower.ir import PrimFunc
+from tirlower.script import tir as T
+
+__all__ = ["NAIVE"]
+
+
+def product(form: str, M: int, N: int, K: int, dtype: str = "float32", result: str = "float32") -> PrimFunc:
+    """``C = A @ B``."""
+
+    @T.prim_func
+    def block(A: T.Buffer((M, K), dtype), B: T.Buffer((K, N), dtype), C: T.Buffer((M, N), result)):
+        for i, j, k in T.grid(M, N, K):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.Cast(result, 0)
+                C[vi, vj] += T.Cast(result, A[vi, vk]) * T.Cast(result, B[vk, vj])
+
+    @T.prim_func
+    def plain(A: T.Buffer((M, K), dtype), B: T.Buffer((K, N), dtype), C: T.Buffer((M, N), result)):
+        for i, j in T.grid(M, N):
+            C[i, j] = T.Cast(result, 0)
+            for k in range(K):
+                C[i, j] += T.Cast(result, A[i, k]) * T.Cast(result, B[k, j])
+
+    @T.prim_func
+    def local(A: T.Buffer((M, K), dtype), B: T.Buffer((K, N), dtype), C: T.Buffer((M, N), result)):
+        for i, j in T.grid(M, N):
+            acc = T.Cast(result, 0)
+            for k in range(K):
+                acc += T.Cast(result, A[i, k]) * T.Cast(result, B[k, j])
+            C[i, j] = acc
+
+    return {"block": block, "plain": plain, "local": local}[form]
+
+
+def batched(form: str, batch: int, side: int) -> PrimFunc:
+    """``C[n] = A[n] @ B[n]``."""
+
+    @T.prim_func
+    def block(
+        A: T.Buffer((batch, side, side), "float32"),
+        B: T.Buffer((batch, side, side), "float32"),
+        C: T.Buffer((batch, side, side), "float32"),
+    ):
+        for n, i, j, k in T.grid(batch, side, side, side):
+            with T.block("C"):
+                vn, vi, vj, vk = T.axis.remap("SSSR", [n, i, j, k])
+                with T.init():
+                    C[vn, vi, vj] = T.float32(0)
+                C[vn, vi, vj] += A[vn, vi, vk] * B[vn, vk, vj]
+
+    return block
+
+
+def matvec(form: str, M: int, N: int) -> PrimFunc:
+    """``y = A @ x``; the block leaves the order of the sums free."""
+
+    @T.prim_func
+    def block(A: T.Buffer((M, N), "float32"), x: T.Buffer((N,), "float32"), y: T.Buffer((M,), "float32")):
+        for i, j in T.grid(M, N):
+            with T.block("y"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    y[vi] = T.float32(0)
+                y[vi] += A[vi, vj] * x[vj]
+
+    return block
+
+
+def convolution(form: str, size: int, channels: int, outputs: int) -> PrimFunc:
+    """A 3 x 3 convolution of an image with its border."""
+
+    @T.prim_func
+    def block(
+        X: T.Buffer((size + 2, size + 2, channels), "float32"),
+        W: T.Buffer((3, 3, channels, outputs), "float32"),
+        Y: T.Buffer((size, size, outputs), "float32"),
+    ):
+        for h, w, o, r, s, c in T.grid(size, size, outputs, 3, 3, channels):
+            with T.block("Y"):
+                vh, vw, vo, vr, vs, vc = T.axis.remap("SSSRRR", [h, w, o, r, s, c])
+                with T.init():
+                    Y[vh, vw, vo] = T.float32(0)
+                Y[vh, vw, vo] += X[vh + vr, vw + vs, vc] * W[vr, vs, vc, vo]
+
+    @T.prim_func
+    def local(
+        X: T.Buffer((size + 2, size + 2, channels), "float32"),
+        W: T.Buffer((3, 3, channels, outputs), "float32"),
+        Y: T.Buffer((size, size, outputs), "float32"),
+    ):
+        for h, w, o in T.grid(size, size, outputs):
+            acc = T.float32(0)
+            for r, s, c in T.grid(3, 3, channels):
+                acc += X[h + r, w + s, c] * W[r, s, c, o]
+            Y[h, w, o] = acc
+
+    return {"block": block, "local": local}[form]
+
+
+def depthwise(form: str, channels: int, size: int) -> PrimFunc:
+    """A 3 x 3 convolution of each channel for itself."""
+
+    @T.prim_func
+    def local(
+        X: T.Buffer((channels, size + 2, size + 2), "float32"),
+        W: T.Buffer((channels, 3, 3), "float32"),
+        Y: T.Buffer((channels, size, size), "float32"),
+    ):
+        for c, h, w in T.grid(channels, size, size):
+            acc = T.float32(0)
+            for r, s in T.grid(3, 3):
+                acc += X[c, h + r, w + s] * W[c, r, s]
+            Y[c, h, w] = acc
+
+    return local
+
+
+def row_sum(form: str, rows: int, cols: int) -> PrimFunc:
+    """The sums of rows; the block leaves their order free."""
+
+    @T.prim_func
+    def block(X: T.Buffer((rows, cols), "float32"), S: T.Buffer((rows,), "float32")):
+        for i, j in T.grid(rows, cols):
+            with T.block("S"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    S[vi] = T.float32(0)
+                S[vi] += X[vi, vj]
+
+    return block
+
+
+def softmax(form: str, rows: int, cols: int) -> PrimFunc:
+    """The four nests of a softmax of rows."""
+
+    @T.prim_func
+    def block(X: T.Buffer((rows, cols), "float32"), Y: T.Buffer((rows, cols), "float32")):
+        M = T.alloc_buffer((rows,), "float32")
+        E = T.alloc_buffer((rows, cols), "float32")
+        S = T.alloc_buffer((rows,), "float32")
+        for i, j in T.grid(rows, cols):
+            with T.block("M"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    M[vi] = T.min_value("float32")
+                M[vi] = T.max(M[vi], X[vi, vj])
+        for i, j in T.grid(rows, cols):
+            with T.block("E"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                E[vi, vj] = T.exp(X[vi, vj] - M[vi])
+        for i, j in T.grid(rows, cols):
+            with T.block("S"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    S[vi] = T.float32(0)
+                S[vi] += E[vi, vj]
+        for i, j in T.grid(rows, cols):
+            with T.block("Y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = E[vi, vj] / S[vi]
+
+    return block
+
+
+def column_sum(form: str, rows: int, cols: int) -> PrimFunc:
+    """The sums of columns."""
+
+    @T.prim_func
+    def plain(X: T.Buffer((rows, cols), "float32"), S: T.Buffer((cols,), "float32")):
+        for j in range(cols):
+            S[j] = T.float32(0)
+            for i in range(rows):
+                S[j] += X[i, j]
+
+    return plain
+
+
+def gelu(form: str, n: int) -> PrimFunc:
+    """``Y = X * (1 + erf(X / sqrt(2))) / 2``."""
+
+    @T.prim_func
+    def plain(X: T.Buffer((n,), "float32"), Y: T.Buffer((n,), "float32")):
+        for i in range(n):
+            Y[i] = X[i] * (T.erf(X[i] * T.float32(0.70710678)) * T.float32(0.5) + T.float32(0.5))
+
+    return plain
+
+
+def bias_gelu_residual(form: str, rows: int, cols: int) -> PrimFunc:
+    """``Y = gelu(X + bias) + Z`` in three nests."""
+
+    @T.prim_func
+    def plain(
+        X: T.Buffer((rows, cols), "float32"),
+        bias: T.Buffer((cols,), "float32"),
+        Z: T.Buffer((rows, cols), "float32"),
+        Y: T.Buffer((rows, cols), "float32"),
+    ):
+        S = T.alloc_buffer((rows, cols), "float32")
+        G = T.alloc_buffer((rows, cols), "float32")
+        for i, j in T.grid(rows, cols):
+            S[i, j] = X[i, j] + bias[j]
+        for i, j in T.grid(rows, cols):
+            G[i, j] = S[i, j] * (T.erf(S[i, j] * T.float32(0.70710678)) * T.float32(0.5) + T.float32(0.5))
+        for i, j in T.grid(rows, cols):
+            Y[i, j] = G[i, j] + Z[i, j]
+
+    return plain
+
+
+def transpose(form: str, n: int) -> PrimFunc:
+    """``Y = X.T``."""
+
+    @T.prim_func
+    def plain(X: T.Buffer((n, n), "float32"), Y: T.Buffer((n, n), "float32")):
+        for i, j in T.grid(n, n):
+            Y[i, j] = X[j, i]
+
+    return plain
+
+
+Maker = Callable[[], PrimFunc]
+
+
+def _products(name: str, sides: tuple[int, ...], dtype: str, result: str) -> dict[str, Mapping[str, Maker]]:
+    return {
+        f"product {name} {side}³": {
+            form: partial(product, form, side, side, side, dtype, result) for form in ("block", "plain", "local")
+        }
+        for side in sides
+    }
+
+
+NAIVE: Mapping[str, Mapping[str, Maker]] = {
+    **_products("float32", (256, 512, 1024), "float32", "float32"),
+    **_products("int8", (1024,), "int8", "int32"),
+    "16³ products × 100,000": {"block": partial(batched, "block", 100_000, 16)},
+    "matrix 4096² × vector": {"block": partial(matvec, "block", 4096, 4096)},
+    "convolution 3×3, 64→64, 56²": {form: partial(convolution, form, 56, 64, 64) for form in ("block", "local")},
+    "depthwise 3×3, 128, 56²": {"local": partial(depthwise, "local", 128, 56)},
+    "softmax 4096²": {"block": partial(softmax, "block", 4096, 4096)},
+    "row sum 4096²": {"block": partial(row_sum, "block", 4096, 4096)},
+    "column sum 4096²": {"plain": partial(column_sum, "plain", 4096, 4096)},
+    "gelu 16M": {"plain": partial(gelu, "plain", 4096 * 4096)},
+    "bias + gelu + residual 16M": {"plain": partial(bias_gelu_residual, "plain", 4096, 4096)},
+    "transpose 4096²": {"plain": partial(transpose, "plain", 4096)},
+}
+"""By the name of the kernel by hand: the forms in which its formula is written."""

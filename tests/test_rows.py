@@ -1,0 +1,70 @@
+"""The rows of the bench: naive programs that compute what the kernels by hand do, and the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bench.by_hand
+import tirlower as tl
+from bench.by_hand import elementwise
+from bench.rows.naive import NAIVE, batched, bias_gelu_residual, convolution, depthwise, product, softmax, transpose
+from bench.rows.report import Row, report, rows_of, table
+
+X, Y = np.random.default_rng(0).standard_normal((2, 9, 9), dtype=np.float32)
+
+
+def test_every_row_is_one_by_hand():
+    assert set(NAIVE) <= set(bench.by_hand.cases([]))
+    assert set(rows_of(["product"])) >= {"product float32 512³", "product int8 1024³"}
+
+
+@pytest.mark.parametrize("form", ["block", "plain", "local"])
+def test_products_are_numpys(form: str):
+    out = np.empty((9, 9), np.float32)
+    tl.interpret(product(form, 9, 9, 9), X, Y, out)
+    np.testing.assert_allclose(out, X @ Y, rtol=1e-5, atol=1e-5)
+
+
+def test_the_others_are_numpys():
+    out = np.empty((1, 9, 9), np.float32)
+    tl.interpret(batched("block", 1, 9), X[None], Y[None], out)
+    np.testing.assert_allclose(out[0], X @ Y, rtol=1e-5, atol=1e-5)
+    out = np.empty((9, 9), np.float32)
+    tl.interpret(transpose("plain", 9), X, out)
+    assert (out == X.T).all()
+    tl.interpret(softmax("block", 9, 9), X, out)
+    powers = np.exp(X - X.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(out, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+    tl.interpret(bias_gelu_residual("plain", 9, 9), X, Y[0], Y, out)
+    total = X.astype(np.float64) + Y[0]
+    np.testing.assert_allclose(out, total * 0.5 * (1 + elementwise.erf(total / np.sqrt(2))) + Y, atol=1e-5)
+
+
+def test_both_forms_of_a_convolution_are_one():
+    x, w = X[:5, :5, None], np.ascontiguousarray(Y.ravel()[:18].reshape(3, 3, 1, 2))
+    one, other, third = (
+        np.empty((3, 3, 2), np.float32),
+        np.empty((3, 3, 2), np.float32),
+        np.empty((1, 3, 3), np.float32),
+    )
+    x = np.ascontiguousarray(x)
+    tl.interpret(convolution("block", 3, 1, 2), x, w, one)
+    tl.interpret(convolution("local", 3, 1, 2), x, w, other)
+    assert one.tobytes() == other.tobytes()
+    tl.interpret(depthwise("local", 1, 3), np.ascontiguousarray(x[None, :, :, 0]), w[None, :, :, 0, 0].copy(), third)
+    np.testing.assert_allclose(third[0], one[:, :, 0], rtol=1e-5)
+
+
+def test_the_table():
+    row: Row = {
+        "recipe": "contraction", "exactness": "bitwise equal", "none": 1.0, "auto": 0.01, "hand": 0.02,
+        "peers": {"numpy": 0.02, "numba": 0.04}, "build": 0.1,
+    }  # fmt: skip
+    other: Row = {**row, "recipe": "", "exactness": "equal up to", "auto": 0.08, "peers": {}}
+    lines = table({"one": row, "two": other}).splitlines()
+    assert "| contraction | 1 s | 10 ms | 20 ms (0.50) | numpy 20 ms (0.50) | 100 ms |" in lines[2]
+    assert "| as written, reassociated |" in lines[3] and "| – |" in lines[3]
+    assert lines[-1] == "geometric mean of auto / best peer: 0.50; the largest 0.50"
+    with pytest.raises(SystemExit, match="no row is named nothing"):
+        report(["nothing"])
