@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from tests.checking import same_function
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import NotApplicable
+from tirlower.script import parse
 
 PAD = """
 @T.prim_func
@@ -54,4 +58,61 @@ def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
 """,
         lambda sch: sch.decompose_padding("B", "i"),
         NotApplicable,
+    )
+
+
+def test_the_region_has_loops_of_its_own_as_in_tvm() -> None:
+    text = PAD.format(first="T.evaluate(0)").replace("        T.evaluate(0)\n", "")
+    sch = taken(text, lambda sch: sch.decompose_padding("B", sch.get_loops("B")[0]))
+    same_function(
+        sch.mod["main"],
+        parse("""
+@T.prim_func
+def f(A: T.Buffer((8, 6), "float32"), B: T.Buffer((10, 8), "float32"), X: T.Buffer((10,), "float32")):
+    for i, j in T.grid(10, 8):
+        with T.block("B_pad_const"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = T.float32(0)
+    for i, j in T.grid(8, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi + 1, vj + 1] = A[vi, vj]
+"""),
+    )
+    inner = taken(text, lambda sch: sch.decompose_padding("B", sch.get_loops("B")[1]))
+    block = inner.get(inner.get_block("B"))
+    assert str(block.predicate) == "i >= 1 and i < 9"  # of a loop outside; the other iterator is trimmed
+    assert str(block.iters[1].domain.extent) == "6"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["v >= 3", "5 > v", "v - 2 >= 0 and v < 20", "2 <= v and 9 - v > 0", "v % 2 == 0 and v > 1", "v < 0", "v != 4"],
+)
+def test_conditions_of_any_form(condition: str) -> None:
+    text = f"""
+@T.prim_func
+def f(A: T.Buffer((10,), "int32"), B: T.Buffer((10,), "int32")):
+    for i in range(10):
+        with T.block("B"):
+            v = T.axis.spatial(10, i)
+            B[v] = T.if_then_else({condition}, A[9 - v] + v, 7)
+"""
+    taken(text, lambda sch: sch.decompose_padding("B", "i"))
+
+
+def test_a_symbolic_size() -> None:
+    taken(
+        """
+@T.prim_func
+def f(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "int32")
+    B = T.match_buffer(b, (n + 4,), "int32")
+    for i in range(n + 4):
+        with T.block("B"):
+            v = T.axis.spatial(n + 4, i)
+            B[v] = T.if_then_else(2 <= v and v < n + 2, A[v - 2], 0)
+""",
+        lambda sch: sch.decompose_padding("B", "i"),
     )

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from tirlower.arith import Analyzer
+from tirlower.arith.linear import detect_linear_equation
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
-from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Var, is_const_int
+from tirlower.ir.expr import GE, GT, LE, LT, And, BufferLoad, Call, Expr, FloatImm, IntImm, Var, const, is_const_int
 from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op
-from tirlower.ir.query import has
+from tirlower.ir.query import has, mentions
 from tirlower.ir.refresh import copy_var
-from tirlower.ir.stmt import Block, BufferStore, For, ForKind, Stmt
-from tirlower.schedule.draft import Draft, Made, ValueStep
+from tirlower.ir.stmt import Block, BlockIter, BufferStore, For, ForKind, Stmt
+from tirlower.schedule.draft import Draft, Made, ValueStep, mapped
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.places import loops_at
 from tirlower.schedule.regions import with_regions
+from tirlower.schedule.sites import Steps
 from tirlower.schedule.step import Step
 
 __all__ = ["DECOMPOSE_PADDING"]
@@ -58,6 +65,10 @@ def _make(step: Step) -> Made:
     bound = substitute(condition, {it.var: it.value for it in block.iters if it.value is not None})
     draft.stores(fill, store, names)
     draft.where[fill] = build.logical_not(substitute(bound, names))
+    trimmed = _trimmed(step, block, loops, condition)
+    if trimmed is not None:
+        _put_trimmed(draft, place.steps, block, loops, store, inner, *trimmed)
+        return Made(draft, (made,))
     kept = store.with_(value=inner)
     both = bound if is_const_int(block.predicate, 1) else build.logical_and(block.predicate, bound)
     rest = with_regions(block.with_(body=kept, predicate=both, reads=(), writes=()))
@@ -69,6 +80,116 @@ def _make(step: Step) -> Made:
     return Made(draft, (made,))
 
 
+def _trimmed(
+    step: Step, block: Block, loops: Sequence[For], condition: Expr
+) -> tuple[dict[Var, Range], list[Expr]] | None:
+    """Where the condition holds as ranges of iterators that are bound to loops of their own, and what else it says; None where it says nothing
+    of these, or more stands in the loops."""
+    chain: list[Stmt] = [*loops, block]
+    if not is_const_int(block.predicate, 1) or any(
+        isinstance(one, For) and one.body is not inner for one, inner in itertools.pairwise(chain)
+    ):
+        return None
+    known = step.analyzer(step.site(step.handle("loop")))
+    own = {it.var: it.domain for it in block.iters if _has_own_loop(it, block, loops, known)}
+    found, rest = dict(own), list[Expr]()
+    for part in _conjuncts(condition):
+        side = _side(part, [it.var for it in block.iters])
+        if side is None or side[0] not in own:
+            rest.append(part)
+            continue
+        var, low, end = side
+        old = found[var]
+        stop = build.add(old.min, old.extent)
+        least = old.min if low is None else known.simplify(build.max_(old.min, low))
+        past = stop if end is None else known.simplify(build.min_(stop, end))
+        found[var] = Range(least, known.simplify(build.sub(past, least)))
+    changed = {var: at for var, at in found.items() if not known.can_prove_equal(at.extent, own[var].extent)}
+    if not changed or not all(known.can_prove(build.gt(at.extent, 0)) for at in changed.values()):
+        return None
+    return changed, rest
+
+
+def _has_own_loop(it: BlockIter, block: Block, loops: Sequence[For], known: Analyzer) -> bool:
+    """Whether an iterator goes over a loop that nothing else depends on, from 0 on."""
+    loop = next((one for one in loops if one.loop_var is it.value), None)
+    if loop is None or not is_const_int(loop.min, 0) or not is_const_int(it.domain.min, 0):
+        return False
+    others = [one.value for one in block.iters if one is not it and one.value is not None]
+    others += [part for one in loops for part in (one.min, one.extent)]
+    alone = not any(mentions(one, {loop.loop_var}) for one in others)
+    return alone and known.can_prove_equal(loop.extent, it.domain.extent)
+
+
+def _conjuncts(condition: Expr) -> list[Expr]:
+    if isinstance(condition, And):
+        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+    return [] if is_const_int(condition, 1) else [condition]
+
+
+def _side(part: Expr, iters: Sequence[Var]) -> tuple[Var, Expr | None, Expr | None] | None:
+    """A comparison as a bound of one iterator: from where on, or up to where, exclusive."""
+    if not isinstance(part, (LT, LE, GT, GE)):
+        return None
+    small, large = (part.a, part.b) if isinstance(part, (LT, LE)) else (part.b, part.a)
+    names = [var for var in iters if mentions(part, {var})]
+    if len(names) != 1:
+        return None
+    [var] = names
+    form = detect_linear_equation(build.sub(large, small), [var])
+    if not form or not isinstance(form[0], IntImm) or abs(form[0].value) != 1 or mentions(form[1], set(iters)):
+        return None
+    # large - small is c * var + rest, and is at least 1 (or 0).
+    rest = form[1] if isinstance(part, (LE, GE)) else build.sub(form[1], 1)
+    return (var, build.sub(0, rest), None) if form[0].value == 1 else (var, None, build.add(rest, 1))
+
+
+def _put_trimmed(
+    draft: Draft,
+    place: Steps,
+    block: Block,
+    loops: Sequence[For],
+    store: BufferStore,
+    inner: Expr,
+    trimmed: Mapping[Var, Range],
+    rest: Sequence[Expr],
+) -> None:
+    """The block in loops over its own region alone, which count from 0; ``rest`` is what else its condition says."""
+    known = Analyzer()
+    for it in block.iters:
+        known.bind(it.var, Range(const(0, it.var.dtype), trimmed.get(it.var, it.domain).extent))
+    by_loop = {it.value: trimmed[it.var] for it in block.iters if it.var in trimmed}
+    moved: dict[Var, Expr] = {var: build.add(var, at.min) for var, at in trimmed.items()}
+    values: dict[Var, Expr] = {
+        it.value: build.add(it.value, trimmed[it.var].min)
+        for it in block.iters
+        if it.var in trimmed and isinstance(it.value, Var)
+    }
+
+    def load(old: BufferLoad, new: BufferLoad) -> Expr:
+        made = new.with_(indices=tuple(known.simplify(index) for index in new.indices))
+        return draft.load(made, store, old, values)
+
+    indices = tuple(known.simplify(substitute(index, moved)) for index in store.indices)
+    kept = BufferStore(store.buffer, mapped(inner, load, moved), indices, span=store.span)
+    draft.stores(kept, store, values)
+    draft.forward.keep(store, kept)
+    iters = tuple(
+        it.with_(domain=Range(const(0, it.var.dtype), trimmed[it.var].extent)) if it.var in trimmed else it
+        for it in block.iters
+    )
+    bindings = {it.var: it.value for it in block.iters if it.value is not None}
+    only = [substitute(substitute(part, moved), bindings) for part in rest]
+    predicate = reduce(build.logical_and, only) if only else block.predicate
+    made: Stmt = with_regions(block.with_(iters=iters, body=kept, predicate=predicate))
+    draft.forward.keep(block, made)
+    for loop in reversed(loops):
+        extent = by_loop[loop.loop_var].extent if loop.loop_var in by_loop else loop.extent
+        made = loop.with_(extent=extent, body=made)
+        draft.forward.keep(loop, made)
+    draft.replace(place, made)
+
+
 _STEP = ValueStep(_make)
 DECOMPOSE_PADDING = Kind(
     "DecomposePadding",
@@ -76,7 +197,8 @@ DECOMPOSE_PADDING = Kind(
     (Slot("block", Takes.BLOCK), Slot("loop", Takes.LOOP)),
     _STEP.rewrite,
     """Fill the constant of a padding in front of a loop, in a block ``<b>_pad_const``, which is returned; the block itself then
-    stores only where its condition holds.
+    stores only where its condition holds: in loops over that region alone, where it is a box of iterators that have loops of their own, else under
+    the condition.
 
     Legal where nothing in between sees or changes what is filled.
 
@@ -100,13 +222,12 @@ DECOMPOSE_PADDING = Kind(
                 T.reads()
                 T.writes(B[v])
                 B[v] = 0
-        for i in range(10):
+        for i in range(8):
             with T.block("B"):
-                v = T.axis.spatial(10, i)
-                T.where(1 <= i and i < 9)
-                T.reads(A[v - 1])
-                T.writes(B[v])
-                B[v] = A[v - 1]
+                v = T.axis.spatial(8, i)
+                T.reads(A[v])
+                T.writes(B[v + 1])
+                B[v + 1] = A[v]
     """,
     check=_STEP.check,
     returns="one",
