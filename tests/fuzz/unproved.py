@@ -62,7 +62,7 @@ def blind(kind: Kind) -> Iterator[Counter[str]]:
 
 def noticed_after(verb: str, most: int = MOST) -> int | None:
     """After how many programs a fuzzer fails that draws only steps of a verb whose check is blind; None where none does, -1
-    where the check had nothing to say in any of them."""
+    where the check refuted nothing in any of them."""
     run, counts = _fuzzer(verb), Counter[str]()
     assert run is not None
     with blind(method_kind(verb)) as overruled:
@@ -71,7 +71,7 @@ def noticed_after(verb: str, most: int = MOST) -> int | None:
                 run(seed, counts)
             except Exception:
                 return seed + 1
-    return None if overruled else -1
+    return None if overruled["refuted"] else -1
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def test_blocks_and_the_root() -> None:
     sch: Any = tl.Schedule(parse(BLOCKS))
     root, d, b = (sch.get_block(name) for name in ("root", "D", "B"))
     assert [one.name for one in root.body] == ["i", "i"]  # an allocation does nothing
-    assert sch.get(d.parent.parent) is sch.get(root) and root.parent is None and root.before.name == "before root"
+    assert sch.get(d.parent.parent) is sch.get(root) and root.parent is None and root.before.name == "before_root"
     assert sch.get(d.parent.next) is sch.get(b.parent) and [x.name for x in b.reads] == ["D"]
     plain: Any = tl.Schedule(parse(TEXT))
     whole = plain.get_block("root")

@@ -95,3 +95,17 @@ def test_random_schedules_are_proved_again(answers: Counter[str]) -> None:
     for seed in range(12):
         run_one(seed)
     assert answers["proved"] >= 5, answers
+
+
+def test_steps_that_put_blocks_around_are_proved_again(answers: Counter[str]) -> None:
+    sch: Any = tl.Schedule(parse(STENCIL), debug_mask="all")
+    block = sch.as_block(sch.find("B[_] = _"))
+    i, _ = sch.get_loops(block)
+    sch.split(i, [None, 4])
+    sch.reorder_block_iter_var(block, [1, 0])
+    sch.annotate(block, "hint", 1)
+    sch.as_block(sch.find("A[_] = _"))
+    loops = [sch.get_loops(name) for name in "AB"]
+    sch.unannotate(block, "hint")
+    sch.blockize(loops[0][1])
+    assert answers == {"proved": 7}

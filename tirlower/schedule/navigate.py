@@ -91,7 +91,7 @@ NAVIGATE = Kind(
     >>> i = sch.loop("i")
     >>> first, second = i.body
     >>> first.next, second.parent, i.parent, second.before, [buffer.name for buffer in second.reads]
-    (StmtRV('B'), LoopRV('i'), None, GapRV('before B'), ['A'])
+    (StmtRV('B'), LoopRV('i'), None, GapRV('before_B'), ['A'])
     >>> sch.fission(i, at=second.before)
     [LoopRV('i'), LoopRV('i')]
     """,

@@ -394,7 +394,7 @@ def _after(step: Step, change: Change, owner: Owner) -> tuple[State, list[Handle
             table[handle] = output
         elif isinstance(output, Gap):
             name = handle_of(at_site(mod, output.site), owner).name
-            handle = GapRV(f"{output.side} {name}", owner, output.side)
+            handle = GapRV(f"{output.side}_{name}", owner, output.side)
             table[handle] = output.site
         elif isinstance(output, Buffer):
             handle = handle_of(output, owner)

@@ -28,7 +28,7 @@ def _with(step: Step, stmt: For | Block, annotations: dict[str, object]) -> Chan
     new = stmt.with_(annotations=annotations)
     forward = Forward()
     forward.keep(stmt, new)
-    return Change(Edit(step.site(step.handle("block_or_loop")), new), forward)
+    return Change(Edit(step.site(step.handle("block_or_loop")), new), forward, relabel={})
 
 
 def _plain(step: Step, value: object) -> object:

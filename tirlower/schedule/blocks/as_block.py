@@ -49,7 +49,7 @@ def _rewrite(step: Step) -> Change:
     forward.like(stmt, body)
     func = step.func(site)
     if isinstance(func.body, Block) and not func.body.iters:
-        return Change(Edit(site, block), forward, (block,))
+        return Change(Edit(site, block), forward, (block,), relabel={})
     # A function with blocks has a root.
     path = Path(site.steps)
     new = replace_at(func, path, block)
@@ -57,7 +57,7 @@ def _rewrite(step: Step) -> Change:
         if isinstance(old, Stmt) and isinstance(one, Stmt):
             forward.keep(old, one)
     root = Block("root", (), const(1, "bool"), (), (), None, (), {}, new.body)
-    return Change(Edit(Site(site.func, ("body",)), root), forward, (block,))
+    return Change(Edit(Site(site.func, ("body",)), root), forward, (block,), relabel={})
 
 
 def _iter(step: Step, place: Site, loop: For, analyzer: Analyzer) -> BlockIter:

@@ -37,7 +37,7 @@ def _rewrite(step: Step) -> Change:
     block, order = _order(step)
     new, forward = block.with_(iters=tuple(block.iters[number] for number in order)), Forward()
     forward.keep(block, new)
-    return Change(Edit(step.site(step.handle("block")), new), forward)
+    return Change(Edit(step.site(step.handle("block")), new), forward, relabel={})
 
 
 REORDER_BLOCK_ITER_VAR = Kind(

@@ -89,7 +89,8 @@ def _rewrite(step: Step) -> Change:
     whole = Block(f"{block.name}_o", tuple(outer), nest.predicates[0], (), (), init, (), {}, stmt)
     found = get_block_read_write_region(whole)
     whole = whole.with_(reads=tuple(found[0]), writes=tuple(found[1]))
-    return Change(Edit(nest.site, whole), forward, (whole,))
+    # An init that moves out is another statement.
+    return Change(Edit(nest.site, whole), forward, (whole,), relabel={} if init is None else None)
 
 
 def _init(nest: Nest, init: Stmt, inner: list[BlockIter]) -> Stmt:

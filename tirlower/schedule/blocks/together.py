@@ -72,7 +72,7 @@ def put_together(step: Step) -> Change:
     whole = whole.with_(reads=tuple(reads), writes=tuple(writes))
     left = [*seq.stmts[: found.first], whole, *seq.stmts[found.first + len(stmts) :]]
     new = whole if len(left) == 1 else Seq(tuple(left))
-    return Change(Edit(found.site, new), forward, (whole,))
+    return Change(Edit(found.site, new), forward, (whole,), relabel={})
 
 
 def _inside(nest: Nest, outer: list[BlockIter], forward: Forward) -> Stmt:
