@@ -7,8 +7,21 @@ import pytest
 
 import bench.by_hand
 import tirlower as tl
-from bench.by_hand import elementwise
-from bench.rows.naive import NAIVE, batched, bias_gelu_residual, convolution, depthwise, product, softmax, transpose
+from bench.by_hand import elementwise, stencil
+from bench.rows.naive import (
+    NAIVE,
+    batched,
+    bias_gelu_residual,
+    blur,
+    convolution,
+    depthwise,
+    layer_norm,
+    product,
+    rms_norm,
+    row_sum,
+    softmax,
+    transpose,
+)
 from bench.rows.report import Row, report, rows_of, table
 
 X, Y = np.random.default_rng(0).standard_normal((2, 9, 9), dtype=np.float32)
@@ -39,6 +52,29 @@ def test_the_others_are_numpys():
     tl.interpret(bias_gelu_residual("plain", 9, 9), X, Y[0], Y, out)
     total = X.astype(np.float64) + Y[0]
     np.testing.assert_allclose(out, total * 0.5 * (1 + elementwise.erf(total / np.sqrt(2))) + Y, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["block", "plain"])
+def test_rows_are_numpys(form: str):
+    out, sums = np.empty((9, 9), np.float32), np.empty(9, np.float32)
+    tl.interpret(softmax(form, 9, 9), X, out)
+    powers = np.exp(X - X.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(out, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+    tl.interpret(row_sum(form, 9, 9), X, sums)
+    np.testing.assert_allclose(sums, X.sum(axis=1), atol=1e-5)
+
+
+def test_norms_and_the_blur_are_numpys():
+    out = np.empty((9, 9), np.float32)
+    centred = X - X.mean(axis=1, keepdims=True)
+    tl.interpret(layer_norm("block", 9, 9), X, Y[0], Y[1], out)
+    wanted = centred / np.sqrt((centred * centred).mean(axis=1, keepdims=True) + 1e-5) * Y[0] + Y[1]
+    np.testing.assert_allclose(out, wanted, atol=1e-5)
+    tl.interpret(rms_norm("block", 9, 9), X, Y[0], out)
+    np.testing.assert_allclose(out, X / np.sqrt((X * X).mean(axis=1, keepdims=True) + 1e-5) * Y[0], atol=1e-5)
+    small = np.empty((7, 7), np.float32)
+    tl.interpret(blur("plain", 7, 7), X, small)
+    np.testing.assert_allclose(small, stencil.formula(np, X), atol=1e-5)
 
 
 def test_both_forms_of_a_convolution_are_one():

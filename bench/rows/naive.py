@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from bench.by_hand.stencil import NINTH
 from tirlower.ir import PrimFunc
 from tirlower.script import tir as T
 
@@ -139,7 +140,14 @@ def row_sum(form: str, rows: int, cols: int) -> PrimFunc:
                     S[vi] = T.float32(0)
                 S[vi] += X[vi, vj]
 
-    return block
+    @T.prim_func
+    def plain(X: T.Buffer((rows, cols), "float32"), S: T.Buffer((rows,), "float32")):
+        for i in range(rows):
+            S[i] = T.float32(0)
+            for j in range(cols):
+                S[i] += X[i, j]
+
+    return {"block": block, "plain": plain}[form]
 
 
 def softmax(form: str, rows: int, cols: int) -> PrimFunc:
@@ -171,7 +179,25 @@ def softmax(form: str, rows: int, cols: int) -> PrimFunc:
                 vi, vj = T.axis.remap("SS", [i, j])
                 Y[vi, vj] = E[vi, vj] / S[vi]
 
-    return block
+    @T.prim_func
+    def plain(X: T.Buffer((rows, cols), "float32"), Y: T.Buffer((rows, cols), "float32")):
+        M = T.alloc_buffer((rows,), "float32")
+        E = T.alloc_buffer((rows, cols), "float32")
+        S = T.alloc_buffer((rows,), "float32")
+        for i in range(rows):
+            M[i] = T.min_value("float32")
+            for j in range(cols):
+                M[i] = T.max(M[i], X[i, j])
+        for i, j in T.grid(rows, cols):
+            E[i, j] = T.exp(X[i, j] - M[i])
+        for i in range(rows):
+            S[i] = T.float32(0)
+            for j in range(cols):
+                S[i] += E[i, j]
+        for i, j in T.grid(rows, cols):
+            Y[i, j] = E[i, j] / S[i]
+
+    return {"block": block, "plain": plain}[form]
 
 
 def column_sum(form: str, rows: int, cols: int) -> PrimFunc:
@@ -231,6 +257,85 @@ def transpose(form: str, n: int) -> PrimFunc:
     return plain
 
 
+def layer_norm(form: str, rows: int, cols: int) -> PrimFunc:
+    """Rows less their mean, by their deviation."""
+    inverse = 1.0 / cols
+
+    @T.prim_func
+    def block(
+        X: T.Buffer((rows, cols), "float32"),
+        gamma: T.Buffer((cols,), "float32"),
+        beta: T.Buffer((cols,), "float32"),
+        Y: T.Buffer((rows, cols), "float32"),
+    ):
+        S = T.alloc_buffer((rows,), "float32")
+        V = T.alloc_buffer((rows,), "float32")
+        for i, j in T.grid(rows, cols):
+            with T.block("S"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    S[vi] = T.float32(0)
+                S[vi] += X[vi, vj]
+        for i, j in T.grid(rows, cols):
+            with T.block("V"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    V[vi] = T.float32(0)
+                V[vi] += (X[vi, vj] - S[vi] * T.float32(inverse)) * (X[vi, vj] - S[vi] * T.float32(inverse))
+        for i, j in T.grid(rows, cols):
+            with T.block("Y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = (X[vi, vj] - S[vi] * T.float32(inverse)) / T.sqrt(
+                    V[vi] * T.float32(inverse) + T.float32(1e-5)
+                ) * gamma[vj] + beta[vj]
+
+    return block
+
+
+def rms_norm(form: str, rows: int, cols: int) -> PrimFunc:
+    """Rows by the root of the mean of their squares."""
+    inverse = 1.0 / cols
+
+    @T.prim_func
+    def block(
+        X: T.Buffer((rows, cols), "float32"),
+        gamma: T.Buffer((cols,), "float32"),
+        Y: T.Buffer((rows, cols), "float32"),
+    ):
+        S = T.alloc_buffer((rows,), "float32")
+        R = T.alloc_buffer((rows,), "float32")
+        for i, j in T.grid(rows, cols):
+            with T.block("S"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    S[vi] = T.float32(0)
+                S[vi] += X[vi, vj] * X[vi, vj]
+        for i in range(rows):
+            with T.block("R"):
+                vi = T.axis.spatial(rows, i)
+                R[vi] = T.float32(1) / T.sqrt(S[vi] * T.float32(inverse) + T.float32(1e-5))
+        for i, j in T.grid(rows, cols):
+            with T.block("Y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = X[vi, vj] * R[vi] * gamma[vj]
+
+    return block
+
+
+def blur(form: str, rows: int, cols: int) -> PrimFunc:
+    """The mean of nine, in two nests."""
+
+    @T.prim_func
+    def plain(X: T.Buffer((rows + 2, cols + 2), "float32"), Y: T.Buffer((rows, cols), "float32")):
+        H = T.alloc_buffer((rows + 2, cols), "float32")
+        for i, j in T.grid(rows + 2, cols):
+            H[i, j] = X[i, j] + X[i, j + 1] + X[i, j + 2]
+        for i, j in T.grid(rows, cols):
+            Y[i, j] = (H[i, j] + H[i + 1, j] + H[i + 2, j]) * T.float32(NINTH)
+
+    return plain
+
+
 Maker = Callable[[], PrimFunc]
 
 
@@ -250,11 +355,14 @@ NAIVE: Mapping[str, Mapping[str, Maker]] = {
     "matrix 4096² × vector": {"block": partial(matvec, "block", 4096, 4096)},
     "convolution 3×3, 64→64, 56²": {form: partial(convolution, form, 56, 64, 64) for form in ("block", "local")},
     "depthwise 3×3, 128, 56²": {"local": partial(depthwise, "local", 128, 56)},
-    "softmax 4096²": {"block": partial(softmax, "block", 4096, 4096)},
-    "row sum 4096²": {"block": partial(row_sum, "block", 4096, 4096)},
+    "softmax 4096²": {form: partial(softmax, form, 4096, 4096) for form in ("block", "plain")},
+    "layer norm 4096²": {"block": partial(layer_norm, "block", 4096, 4096)},
+    "rms norm 4096²": {"block": partial(rms_norm, "block", 4096, 4096)},
+    "row sum 4096²": {form: partial(row_sum, form, 4096, 4096) for form in ("block", "plain")},
     "column sum 4096²": {"plain": partial(column_sum, "plain", 4096, 4096)},
     "gelu 16M": {"plain": partial(gelu, "plain", 4096 * 4096)},
     "bias + gelu + residual 16M": {"plain": partial(bias_gelu_residual, "plain", 4096, 4096)},
+    "blur 3×3 4096²": {"plain": partial(blur, "plain", 4096, 4096)},
     "transpose 4096²": {"plain": partial(transpose, "plain", 4096)},
 }
 """By the name of the kernel by hand: the forms in which its formula is written."""
