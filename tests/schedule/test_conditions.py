@@ -145,3 +145,72 @@ def f(A: T.Buffer((8,), "int32")):
     sch: Any = tl.Schedule(func, accept="tvm")
     sch.parallel("i")
     assert sch.get(sch.loop("i")).kind.value == "parallel"
+
+
+WAR = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
+    with T.block("root"):
+        T.reads()
+        T.writes()
+        B = T.alloc_buffer((8, 8), "int32")
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1
+        for i, j in T.grid(8, 8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] * 2
+        for i, j in T.grid(8, 8):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (lambda sch: sch.read_at(sch.get_loops("C")[0], "C", 0, "local"), "stage pipeline"),
+        (lambda sch: sch.write_at(sch.get_loops("C")[0], "C", 0, "local"), "stage pipeline"),
+        (lambda sch: sch.pad_einsum("C", [16, 1]), "stage pipeline"),
+    ],
+)
+def test_what_a_whole_scope_is_asked(step: Callable[[Any], None], words: str) -> None:
+    sch: Any = tl.Schedule(parse(WAR), accept="tvm")
+    with pytest.raises(StricterThanLegal, match=words):
+        step(sch)
+    step(tl.Schedule(parse(WAR)))
+    step(tl.Schedule(parse(CHAIN.replace("float32(", "float32(")), accept="tvm"))
+
+
+def test_merged_nests_are_bare_from_0_and_of_one_scope() -> None:
+    def step(sch: Any) -> None:
+        sch.merge(sch.get_loops("B")[1], sch.get_loops("C")[1])
+
+    step(tl.Schedule(parse(CHAIN), accept="tvm"))
+    noted = CHAIN.replace(
+        "for i, j in T.grid(8, 8):", "for i in range(8):\n            for j in T.serial(8, annotations={'x': 1}):", 1
+    )
+    noted = noted.replace('            with T.block("B")', '                with T.block("B")').replace(
+        '                vi, vj = T.axis.remap("SS", [i, j])\n                B[vi',
+        '                    vi, vj = T.axis.remap("SS", [i, j])\n                    B[vi',
+        1,
+    )
+    with pytest.raises(StricterThanLegal, match="annotations"):
+        step(tl.Schedule(parse(noted), accept="tvm"))
+
+
+def test_a_padding_in_a_block_that_is_not_complete() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), C: T.Buffer((10,), "int32")):
+    for i in range(10):
+        with T.block("C"):
+            v = T.axis.opaque(10, i)
+            C[v] = T.if_then_else(1 <= v and v < 9, A[v - 1], 0)
+"""
+    with pytest.raises(StricterThanLegal, match="not a complete block"):
+        tl.Schedule(parse(text), accept="tvm").decompose_padding("C", "i")
+    tl.Schedule(parse(text)).decompose_padding("C", "i")

@@ -13,12 +13,12 @@ from tirlower.ir.buffer import IterKind
 from tirlower.ir.expr import is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.index_map import IndexMap
-from tirlower.ir.query import mentions
+from tirlower.ir.query import each, mentions
 from tirlower.ir.stmt import Block, For, ForKind
 from tirlower.poly.injective import may_pad
 from tirlower.schedule.edits import Site, Steps
 from tirlower.schedule.handles import Handle
-from tirlower.schedule.scopes import Placed, Scope, is_affine, loops_of, scope_of
+from tirlower.schedule.scopes import DepKind, Placed, Scope, is_affine, loops_of, scope_of
 
 if TYPE_CHECKING:
     from tirlower.schedule.step import Step
@@ -220,6 +220,79 @@ def _one_writer(step: Step) -> str:
     return f"The buffer `{buffer.name}` has {len(writers)} writer blocks in the scope" if len(writers) > 1 else ""
 
 
+def _merge(step: Step) -> str:
+    handles = step.handles("loops")
+    sites = [step.site(one) for one in handles]
+    if len({(site.func, scope_of(step.func(site), site.steps).root) for site in sites}) > 1:
+        return "The loops are not under the same block scope"
+    for handle, site in zip(handles, sites, strict=True):
+        around = [loop for _, loop in loops_of(step.func(site), site.steps)]
+        nest = [*around, step.loop(handle)]
+        others = {loop for other in sites if other is not site for _, loop in loops_of(step.func(other), other.steps)}
+        own = [loop for loop in nest if loop not in others]
+        for loop in own:
+            if said := _bare_zero(loop):
+                return said
+        for outer, inner in itertools.pairwise(own):
+            if outer.body is not inner:
+                return f"The loop `{inner.loop_var.name}` is not the only child of the loop `{outer.loop_var.name}`"
+    return ""
+
+
+def _staged(step: Step) -> str:
+    found = _placed(step)
+    return "" if found is None else _stage(found[0])
+
+
+def _complete(step: Step) -> str:
+    found = _placed(step)
+    if found is None:
+        return ""
+    scope, placed = found
+    said = scope.not_complete(placed)
+    return f"The block `{placed.block.name}` is not a complete block: {said}" if said else ""
+
+
+def _rolling(step: Step) -> str:
+    found = _placed(step)
+    if found is None:
+        return ""
+    scope, placed = found
+    if said := _output(scope, placed):
+        return said
+    for edge in scope.edges():
+        if placed in (edge.src, edge.dst) and edge.kind is not DepKind.RAW:
+            return (
+                f"The block `{placed.block.name}` has a dependence on `{edge.src.block.name}` that is no flow of values"
+            )
+    return ""
+
+
+def _covered(step: Step) -> str:
+    found = _placed(step)
+    if found is None or found[0].region_cover(found[1]):
+        return ""
+    return f"The block `{found[1].block.name}` reads more than the blocks before it write: its region is not covered"
+
+
+def _point(step: Step) -> str:
+    found = _placed(step)
+    if found is None:
+        return ""
+    buffer, block = step.buffer("buffer"), found[1].block
+    for region in (*block.reads, *block.writes):
+        if region.buffer is buffer and not all(is_const_int(part.extent, 1) for part in region.region):
+            return f"The region of `{buffer.name}` in the block `{block.name}` is not a single point"
+    return ""
+
+
+def _leaf(step: Step) -> str:
+    found = _placed(step)
+    if found is None or not any(one is not found[1].block for one in each(Block, found[1].block)):
+        return ""
+    return f"The block `{found[1].block.name}` is not a leaf block: it has child blocks"
+
+
 def _layout(step: Step) -> str:
     index_map, buffer = step["index_map"], step.buffer()
     if step["pad_value"] is not None or step["assume_injective_transform"] or not isinstance(index_map, IndexMap):
@@ -245,7 +318,17 @@ CONDITIONS: Final[dict[str, Callable[[Step], str]]] = {
     "RFactor": _rfactor,
     "CacheRead": _one_writer,
     "CacheWrite": _one_writer,
+    "CacheInplace": _covered,
+    "CacheIndex": _leaf,
+    "DecomposePadding": _complete,
+    "Merge": _merge,
+    "PadEinsum": _staged,
+    "ReadAt": _staged,
+    "ReindexCacheRead": _point,
+    "ReindexCacheWrite": _point,
+    "RollingBuffer": _rolling,
     "TransformLayout": _layout,
+    "WriteAt": _staged,
 }
 """The conditions of each primitive, by its name in traces."""
 
