@@ -24,7 +24,7 @@ from tirlower.schedule.memory.staging import (
     touched_under,
     window_of,
 )
-from tirlower.schedule.places import loops_at
+from tirlower.schedule.places import loops_at, reading, writing
 from tirlower.schedule.sites import Site, Steps
 from tirlower.schedule.step import Step
 
@@ -91,13 +91,11 @@ def _reads_first(step: Step, site: Site, accesses: Sequence[Access], unless: Exp
 
 
 def _is_the_result(step: Step, func: PrimFunc, path: Steps, buffer: Buffer) -> bool:
-    """Whether a buffer outlives the function and is written under a place alone: a stage that stores nothing needs no proof."""
-    if buffer not in func.buffers:
+    """Whether what is written of a buffer at a place is all that is ever written there, and is looked at elsewhere or behind the
+    function: a stage that stores nothing needs no proof."""
+    if any(way[: len(path)] != path for way, _ in writing(step.facts, func, buffer)):
         return False
-    root = Path(path).chain(func)[-1]
-    assert isinstance(root, Stmt)
-    everywhere = {one: count for one, count in step.facts.uses(func.body).writes.items() if one.data is buffer.data}
-    return everywhere == {buffer: step.facts.uses(root).writes.get(buffer, 0)}
+    return buffer in func.buffers or any(way[: len(path)] != path for way, _ in reading(step.facts, func, buffer))
 
 
 def _make(step: Step) -> list[Callable[[], Made]]:
