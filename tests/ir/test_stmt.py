@@ -113,3 +113,18 @@ def test_blocks():
     assert block.match_buffers == () and block.annotations == {}
     assert ir.Block("b", (), True, (), (), None, (), {}, ir.AllocBuffer(B)).alloc_buffers == (B,)
     assert ir.BlockIter(ir.Var("v"), ir.Range(0, 4), "reduce").kind is ir.IterKind.REDUCE
+
+
+def test_what_is_made_of_what_it_is_not_made_of():
+    x, A = ir.Var("x"), ir.Buffer("A", (4, 4), "float32")
+    for make, message in (
+        (lambda: ir.For(x, 0, 4, "paralel", body=ir.Evaluate(0)), r"no kind 'paralel' of a loop\n.*serial, parallel"),
+        (lambda: ir.BufferStore(x, 1, (0,)), "an access is of a Buffer, got Var"),
+        (lambda: ir.BufferLoad(3, (0,)), "an access is of a Buffer, got 3"),
+        (lambda: A.offset_of([x]), "buffer 'A' has 2 dimensions, got 1 indices"),
+        (lambda: A.vload([0, 0], "int8x4"), "buffer 'A' holds float32, and no int8x4 is loaded from it"),
+        (lambda: ir.Buffer("B", (4,), buffer_type="auto"), r"buffer 'B' has the type 'auto'\n.*auto_broadcast"),
+    ):
+        with pytest.raises(WellFormedError, match=message):
+            make()
+    assert A.vload([0, 0], "float32x4").dtype == "float32x4"

@@ -218,3 +218,9 @@ def test_errors_carry_the_name_of_their_pass() -> None:
     with pytest.raises(TransformError) as error:
         Sequential([Simplify(), UnrollLoop()])(symbolic)
     assert str(error.value).startswith("error[tir.UnrollLoop]:") and "T.unroll(n)" in str(error.value)
+
+
+def test_functions_are_applied() -> None:
+    for make in (Apply, Filter):
+        with pytest.raises(TransformError, match=f"{make.__name__} takes a function of a PrimFunc, got 3"):
+            make(3)

@@ -147,6 +147,10 @@ class Buffer(Node):
                 f"buffer {self.name!r} is aligned to {self.align} bytes", help="give a power of two, or nothing"
             )
         self.align = max(align, 0)
+        if self.buffer_type not in ("default", "auto_broadcast"):
+            raise WellFormedError(
+                f"buffer {self.name!r} has the type {self.buffer_type!r}", help="it is 'default' or 'auto_broadcast'"
+            )
         self.offset_factor = int(self.offset_factor) if self.offset_factor else 1
         separators = self.axis_separators
         if any(not 0 <= s <= len(self.shape) for s in separators) or list(separators) != sorted(separators):
@@ -216,7 +220,10 @@ class Buffer(Node):
     def vload(
         self, begin: ExprLike | Sequence[ExprLike], dtype: DataType | str | None = None, predicate: Expr | None = None
     ) -> Expr:
-        """A load of the lanes of ``dtype`` from ``begin`` on, along the last dimension."""
+        """A load of the lanes of ``dtype`` from ``begin`` on, along the last dimension. Raises :class:`WellFormedError` for
+        another type of element than the buffer's."""
+        if dtype is not None and DataType(dtype).element is not self.dtype.element:
+            raise WellFormedError(f"buffer {self.name!r} holds {self.dtype!s}, and no {dtype} is loaded from it")
         return BufferLoad(self, self._vector_indices(begin, dtype), predicate)
 
     def vstore(
@@ -236,9 +243,12 @@ class Buffer(Node):
     def offset_of(self, indices: Sequence[ExprLike]) -> Expr:
         """The element offset of an access from ``data``: row-major or by strides, plus ``elem_offset``.
 
-        A quotient and its remainder that meet are put together: ``i // 8, i % 8`` of rows of 8 is ``i``.
+        A quotient and its remainder that meet are put together: ``i // 8, i % 8`` of rows of 8 is ``i``. Raises
+        :class:`WellFormedError` for another number of indices than dimensions.
         """
         exprs = [as_expr(i) for i in indices]
+        if len(exprs) != len(self.shape):
+            raise WellFormedError(f"buffer {self.name!r} has {len(self.shape)} dimensions, got {len(exprs)} indices")
         offset: Expr | None = None
         if self.strides:
             for index, stride in zip(exprs, self.strides, strict=True):

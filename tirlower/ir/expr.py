@@ -628,9 +628,13 @@ def access_dtype(
     buffer: Buffer, indices: tuple[Expr, ...], predicate: Expr | None = None, span: Span | None = None
 ) -> DataType:
     """The dtype of an access, after checking rank, index types and the predicate's lanes."""
-    if len(indices) != len(buffer.shape):
+    try:
+        rank = len(buffer.shape)
+    except AttributeError:
+        raise WellFormedError(f"an access is of a Buffer, got {buffer!r}", span=span) from None
+    if len(indices) != rank:
         raise WellFormedError(
-            f"buffer {buffer.name!r} has {len(buffer.shape)} dimensions, the access has {len(indices)} indices",
+            f"buffer {buffer.name!r} has {rank} dimensions, the access has {len(indices)} indices",
             span=span,
         )
     for index in indices[:-1]:

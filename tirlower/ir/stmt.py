@@ -110,10 +110,15 @@ class ForKind(enum.Enum):
 
     @classmethod
     def of(cls, value: ForKind | str) -> ForKind:
-        """The kind by its name (``unrolled`` too)."""
+        """The kind by its name (``unrolled`` too). Raises :class:`WellFormedError` for the name of none."""
         if isinstance(value, ForKind):
             return value
-        return cls("unroll" if value == "unrolled" else value)
+        try:
+            return cls("unroll" if value == "unrolled" else value)
+        except ValueError:
+            raise WellFormedError(
+                f"there is no kind {value!r} of a loop", help=f"the kinds are {', '.join(kind.value for kind in cls)}"
+            ) from None
 
 
 def _flatten(stmts: Iterable[Stmt]) -> tuple[Stmt, ...]:

@@ -436,6 +436,8 @@ class Apply(FuncPass):
 
     def __init__(self, ftransform: Callable[[PrimFunc], PrimFunc]) -> None:
         super().__init__()
+        if not callable(ftransform):
+            raise TransformError(f"Apply takes a function of a PrimFunc, got {ftransform!r}")
         self._fn = ftransform
 
     @property
@@ -456,6 +458,8 @@ class Filter(ModulePass):
 
     def __init__(self, fcond: Callable[[PrimFunc], bool]) -> None:
         super().__init__()
+        if not callable(fcond):
+            raise TransformError(f"Filter takes a function of a PrimFunc, got {fcond!r}")
         self._fn = fcond
 
     @property
