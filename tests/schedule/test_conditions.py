@@ -214,3 +214,39 @@ def f(A: T.Buffer((8,), "int32"), C: T.Buffer((10,), "int32")):
     with pytest.raises(StricterThanLegal, match="not a complete block"):
         tl.Schedule(parse(text), accept="tvm").decompose_padding("C", "i")
     tl.Schedule(parse(text)).decompose_padding("C", "i")
+
+
+FROM_TWO = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(2, 8):
+        with T.block("A"):
+            vi = T.axis.spatial((2, 8), i)
+            A[vi] = vi
+    for j in range(2, 8):
+        with T.block("B"):
+            vi = T.axis.spatial((2, 8), j)
+            B[vi] = vi
+"""
+TWO_IN_ONE = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32")):
+    for i, j in T.grid(8, 8):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = vi
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = vj
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [(FROM_TWO, "does not start with 0"), (TWO_IN_ONE, "not the only block"), (MIXED, "not trivial")]
+)
+def test_blocks_of_a_new_layout_stand_alone_in_their_loops(text: str, words: str) -> None:
+    sch: Any = tl.Schedule(parse(text), accept="tvm")
+    turned = (lambda i: [7 - i]) if text is FROM_TWO else (lambda i, j: [j, i])
+    with pytest.raises(StricterThanLegal, match=words):
+        sch.transform_block_layout("A", turned)
+    tl.Schedule(parse(CHAIN), accept="tvm").transform_block_layout("B", lambda i, j: [j, i])

@@ -302,6 +302,23 @@ def _layout(step: Step) -> str:
     return f"The transformation of `{buffer.name}` introduces padding, and no pad_value is given"
 
 
+def _block_layout(step: Step) -> str:
+    """SINGLE, TRIVIAL, ZERO: a block alone in its loops, which are its iterators, and begin at 0."""
+    found = _placed(step)
+    if found is None:
+        return ""
+    scope, placed = found
+    loops = _around(step, placed)
+    for way, loop in loops:
+        if len(scope.under(way).children) > 1:
+            return f"The block `{placed.block.name}` is not the only block in the loop `{loop.loop_var.name}`"
+        if not is_const_int(loop.min, 0):
+            return f"The loop `{loop.loop_var.name}` does not start with 0"
+    if [it.value for it in placed.block.iters] != [loop.loop_var for _, loop in loops]:
+        return f"The bindings of the block `{placed.block.name}` are not trivial: they are not its loops, one by one"
+    return ""
+
+
 CONDITIONS: Final[dict[str, Callable[[Step], str]]] = {
     "Split": _split,
     "LoopPartition": _annotated,
@@ -327,6 +344,7 @@ CONDITIONS: Final[dict[str, Callable[[Step], str]]] = {
     "ReindexCacheRead": _point,
     "ReindexCacheWrite": _point,
     "RollingBuffer": _rolling,
+    "TransformBlockLayout": _block_layout,
     "TransformLayout": _layout,
     "WriteAt": _staged,
 }
