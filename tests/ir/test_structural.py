@@ -223,6 +223,7 @@ def mutants(value: Any) -> Iterator[Any]:
     elif isinstance(value, str):
         yield value + "z"
         yield ""
+        yield {"default": "auto_broadcast", "auto_broadcast": "default"}.get(value, value)
     elif isinstance(value, int):
         yield value + 1
         yield value * 2  # a power of two stays one
