@@ -85,6 +85,7 @@ def f(A: T.Buffer((8, 8), "float32")):
         ("for i in T.unroll(8):", "A[i] = i", "the loop `i` is unrolled already"),
         ('for i in T.serial(8, annotations={"hint": 1}):', "A[i] = i", "the loop `i` is annotated: hint"),
         ("for i in range(8):", "A[X[i]] = i", "A[X[i]] is not proved"),
+        ("for i in range(8):", 'T.evaluate(T.call_extern("int32", "put", A.data, i))', "through a pointer"),
         (
             "for i in range(8):",
             'L = T.alloc_buffer((4,), "int32", scope="local"); L[0] = i; A[i] = L[0]',

@@ -207,6 +207,9 @@ def _left(scop: Scop, root: For, loops: list[Loop], found: list[Statement], guar
     for statement in found:
         if id(statement) in guarded:
             return f"{guarded[id(statement)]} is not proved to be inside its buffer, and is checked as it runs"
+    for statement in found:
+        if any(access.buffer is None or access.indices is None for access in statement.accesses):
+            return "it reaches memory through a pointer"
     return "" if found else "it accesses no memory"
 
 

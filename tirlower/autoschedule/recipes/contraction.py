@@ -517,7 +517,7 @@ def _form(nest: Nest, update: Statement) -> tuple[str, str, Access | None]:
         return "other statements stand between the loops", "", None
     stores = [access for one in rest for access in one.accesses if access.is_write]
     if buffer.data not in nest.local:
-        same = len(rest) == 1 and stores[0].buffer is buffer and rest[0].order < update.order
+        same = len(rest) == len(stores) == 1 and stores[0].buffer is buffer and rest[0].order < update.order
         return ("plain", buffer.name, written) if same else ("other statements stand in the nest", "", None)
     results = [one for one in stores if one.buffer is not buffer]
     if len(rest) != 2 or len(results) != 1 or results[0].statement.order < update.order:
