@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tirlower as tl
-from tests.checking import same_function
+from tests.checking import executes_alike, same_function
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import NotApplicable, ScheduleError, UnprovedStep
 from tirlower.script import parse
@@ -133,3 +134,38 @@ def f(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
         C[i] = B[i]
 """
     refused(apart, lambda sch: sch.rolling_buffer("B", 0), NotApplicable, "no loop is around")
+
+
+def random_stencil(seed: int) -> str:
+    """A producer at a loop, of any stride and width, and a reader of some of its elements, or of some from the iteration before."""
+    rng = random.Random(seed)
+    stride, low = rng.randint(1, 3), rng.randint(0, 2)
+    width, high = rng.randint(stride, stride * 3 + 1), low + rng.randint(2, 5)
+    reads = [f"B[i * {stride} + {rng.randrange(width)}]" for _ in range(2)]
+    if rng.random() < 0.3:
+        reads.append(f"B[T.max(i - 1, {low}) * {stride} + {rng.randrange(width)}]")
+    size = stride * high + width + 8
+    return f"""
+@T.prim_func
+def f(A: T.Buffer(({size + 4},), "int32"), C: T.Buffer(({size},), "int32")):
+    B = T.alloc_buffer(({size},), "int32")
+    for i in range({low}, {high}):
+        for j in range({width}):
+            with T.block("B"):
+                v = T.axis.spatial({size}, i * {stride} + j)
+                B[v] = A[v + {rng.randint(0, 2)}] * 3
+        C[i] = {" + ".join(reads)}
+"""
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(6, 200))]
+)
+def test_random_stencils(seed: int) -> None:
+    func = parse(random_stencil(seed))
+    sch: Any = tl.Schedule(func, debug_mask="all")
+    try:
+        sch.rolling_buffer("B", 0)
+    except (NotApplicable, UnprovedStep):
+        return
+    executes_alike(func, sch.mod["main"], samples=1)
