@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
-from tirlower.diagnostics import IllegalStep, UnprovedStep
+from tirlower.diagnostics import IllegalStep, NotApplicable, UnprovedStep
 from tirlower.script import parse
 
 CALL = """
@@ -110,3 +110,31 @@ def f(A: T.Buffer((8,), "int32")):
     assert not sch.can("parallel", "i").proved
     with pytest.raises(Exception, match="parallel"):
         sch.parallel("i")
+
+
+def test_what_is_declared_of_a_call_stays_declared() -> None:
+    wide = CALL.replace("T.writes(B[vi, vj])", "T.writes(B[vi:vi + 2, vj])")
+    sch = schedule(wide, "regions")
+    outer, inner = sch.split("i", [None, 4])
+    sch.blockize(inner)
+    assert [str(one) for one in sch.get(sch.get_block("B")).writes] == ["B[vi_o * 4 + vi_i:vi_o * 4 + vi_i + 2, vj_i]"]
+    with pytest.raises(UnprovedStep):
+        sch.parallel(outer)
+    narrow = schedule(CALL, "regions")
+    outer, inner = narrow.split("i", [None, 4])
+    narrow.blockize(inner)
+    narrow.parallel(outer)
+
+
+def test_what_a_call_touches_is_not_made_up() -> None:
+    plain = CALL.replace('        with T.block("B"):\n', "").replace(
+        '            vi, vj = T.axis.remap("SS", [i, j])\n', ""
+    )
+    plain = "\n".join(line for line in plain.splitlines() if "T.reads" not in line and "T.writes" not in line)
+    plain = plain.replace("            T.evaluate", "        T.evaluate").replace("vi, vj", "i, j")
+    sch = schedule(plain, "regions")
+    with pytest.raises(NotApplicable, match="may touch anything"):
+        sch.as_block(sch.loop("j"))
+    hidden = schedule(CALL, "regions")
+    hidden.unsafe_hide_buffer_access("B", "write", [0])
+    assert said(hidden) == ["trusted: what is hidden is not touched by the calls in the block"]

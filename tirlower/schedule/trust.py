@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from tirlower.ir import build
 from tirlower.ir.buffer import BufferRegion
-from tirlower.ir.expr import BufferLoad, Call, Expr, GlobalVar, StringImm, Var, const
+from tirlower.ir.expr import BufferLoad, Call, Expr, StringImm, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator
 from tirlower.ir.op import Op
-from tirlower.ir.query import each
 from tirlower.ir.stmt import Block, BufferStore, Evaluate, For, ForKind, Stmt, seq
 from tirlower.poly.verdict import Verdict
 from tirlower.schedule.conditions import violated
+from tirlower.schedule.regions import has_opaque_call, is_opaque_call
 
 if TYPE_CHECKING:
     from tirlower.schedule.step import Step
@@ -86,14 +86,9 @@ def by_regions(func: PrimFunc, names: dict[str, None]) -> PrimFunc:
     >>> "call_extern" in str(by_regions(func, names)), list(names)
     (False, ['A'])
     """
-    if not any(_opaque(op) for op in each(Evaluate, func.body)):
+    if not has_opaque_call(func.body):
         return func
     return func.with_(body=_ByRegions(names).visit(func.body))
-
-
-def _opaque(stmt: Evaluate) -> bool:
-    """Whether a statement is a call of which is not known what it does, and which comes back."""
-    return isinstance(stmt.value, Call) and (isinstance(stmt.value.op, GlobalVar) or stmt.value.op in _CALLS)
 
 
 class _ByRegions(StmtMutator):
@@ -108,7 +103,7 @@ class _ByRegions(StmtMutator):
         return made
 
     def visit_Evaluate(self, op: Evaluate) -> Stmt:
-        if not self.around or not self.around[-1].iters or not _opaque(op):
+        if not self.around or not self.around[-1].iters or not is_opaque_call(op):
             return op
         block = self.around[-1]
         self.names[block.name] = None
@@ -137,4 +132,3 @@ def _some_value(load: BufferLoad, block: Block, loops: Sequence[Var]) -> Expr:
 
 
 _PURE = Op.get("tir.call_pure_extern")
-_CALLS = frozenset((Op.get("tir.call_extern"), Op.get("tir.tvm_call_packed"), Op.get("tir.tvm_call_cpacked")))

@@ -14,6 +14,7 @@ from tirlower.ir.refresh import copy_var
 from tirlower.ir.stmt import Block, BlockIter, For, ForKind, Stmt
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.lookups import loops_around
+from tirlower.schedule.regions import has_opaque_call
 from tirlower.schedule.sites import Change, Edit, Forward, Site
 from tirlower.schedule.step import Step
 
@@ -30,6 +31,8 @@ def _rewrite(step: Step) -> Change:
         step.refuse("it is a block already", stmt if isinstance(stmt, Stmt) else None)
     if any(each(Block, stmt)):
         step.refuse("there are blocks in it", stmt, "blockize makes a block of loops around one")
+    if has_opaque_call(stmt):
+        step.refuse("a call in it may touch anything, so that its regions are not known", stmt)
     analyzer = step.analyzer(site)
     iters: list[BlockIter] = []
     values: dict[Var, Expr] = {}
