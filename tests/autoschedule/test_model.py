@@ -40,3 +40,25 @@ def f(A: T.Buffer((64,), "{0}"), B: T.Buffer((1,), "{0}")):
 def test_footprints():
     [nest] = nests_of(PRODUCT)
     assert footprints(nest) == dict.fromkeys("CAB", 64 * 64 * 4)
+
+
+def test_a_sum_in_order_keeps_what_stands_in_its_loop_from_being_vectors():
+    together, apart = (
+        sum(written_seconds(nest, MACHINE) for nest in nests_of(parse(text)))
+        for text in (
+            """
+def f(A: T.Buffer((4096,), "float32"), B: T.Buffer((4096,), "float32"), S: T.Buffer((1,), "float32")):
+    for i in range(4096):
+        B[i] = A[i] + T.float32(1)
+        S[0] = S[0] + A[i]
+""",
+            """
+def f(A: T.Buffer((4096,), "float32"), B: T.Buffer((4096,), "float32"), S: T.Buffer((1,), "float32")):
+    for i in range(4096):
+        B[i] = A[i] + T.float32(1)
+    for i in range(4096):
+        S[0] = S[0] + A[i]
+""",
+        )
+    )
+    assert together > apart

@@ -12,7 +12,7 @@ from tirlower.autoschedule.recipes import row_chain
 
 def test_random_nests_compute_the_same() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(3, 13):
+    for seed in range(3, 9):
         run_one(seed, counts)
     assert counts["loops"] and counts["row chain"]
 

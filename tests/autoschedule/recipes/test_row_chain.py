@@ -143,3 +143,32 @@ def f(A: T.Buffer(("n", "m"), "float32"), S: T.Buffer(("n",), "float32")):
 """,
         tolerance=1e-4,
     )
+
+
+FUSED = """
+def f(X: T.Buffer(({0}, {1}), "float32"), Y: T.Buffer(({0}, {1}), "float32")):
+    for i in range({0}):
+        M: T.float32 = T.min_value("float32")
+        for j in range({1}):
+            M = T.max(M, X[i, j])
+        S: T.float32 = T.float32(0)
+        for j in range({1}):
+            Y[i, j] = T.exp(X[i, j] - M)
+            S += Y[i, j]
+        for j in range({1}):
+            Y[i, j] = Y[i, j] / S
+"""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_stands_in_one_loop_with_a_sum_in_order_has_a_loop_of_its_own(shape: tuple[int, int]):
+    scheduled(FUSED.format(*shape))
+
+
+def test_the_exponentials_are_vectors_and_the_sum_stays():
+    found = planned(FUSED.format(512, 512), ONE)
+    [report] = found.nests
+    assert (report.recipe, report.exactness) == ("row chain", "bitwise equal")
+    assert "sum kept in order" in report.rule
+    kinds = [step.instruction.kind.name for step in found.schedule.steps]
+    assert (kinds.count("Fission"), kinds.count("Vectorize")) == (1, 3)

@@ -19,7 +19,7 @@ from tirlower.autoschedule.verbs import Verbs
 from tirlower.ir.annotations import NONTEMPORAL
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.query import each
-from tirlower.ir.stmt import AllocBuffer, For
+from tirlower.ir.stmt import AllocBuffer, For, Seq
 from tirlower.machine.processor import Processor
 from tirlower.poly import Access, Loop, Statement
 from tirlower.schedule.handles import LoopRV
@@ -43,6 +43,8 @@ class _Inner:
     loop: Loop
     statements: tuple[Statement, ...]
     sums: bool
+    part: int | None = None
+    """Which statement of the loop's body it is, where others are sums that are kept in order: each has a loop of its own then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +165,7 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         for buffer in facts.own:
             sch.privatize(buffer.name, rows[-1])
         ahead: LoopRV | None = None
+        parts: dict[Loop, list[LoopRV]] = {}
         for inner in facts.inner:
             lanes = plan.partial if inner.sums else plan.lanes
             extent = extent_of(inner.loop)
@@ -170,7 +173,12 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
                 lanes = plan.partial
             if extent is not None and extent < lanes:
                 continue
-            made = sch.vectorize(loops[inner.loop], lanes, tail="scalar", reduction=inner.sums)
+            loop = loops[inner.loop]
+            if inner.part is not None:
+                if inner.loop not in parts:
+                    parts[inner.loop] = sch.fission(loop)
+                loop = parts[inner.loop][inner.part]
+            made = sch.vectorize(loop, lanes, tail="scalar", reduction=inner.sums)
             assert made is not None
             if any(_is(access, plan.prefetch) for one in inner.statements for access in one.accesses):
                 ahead = made[0]
@@ -252,6 +260,10 @@ def _inner(nest: Nest, depth: int) -> Iterator[_Inner]:
         sums = any(_sums_along(one, loop) for one in statements)
         if statements and all(_in_lanes(nest, one, loop) for one in statements):
             yield _Inner(loop, statements, sums)
+        elif isinstance(loop.node.body, Seq) and len(loop.node.body.stmts) == len(statements):
+            for at, one in enumerate(statements):
+                if one.node is loop.node.body.stmts[at] and _in_lanes(nest, one, loop):
+                    yield _Inner(loop, (one,), _sums_along(one, loop), at)
 
 
 def _sums_along(statement: Statement, loop: Loop) -> bool:
