@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
+import tirlower as tl
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, replays, same_bits, scheduled
 from tirlower.autoschedule.recipes.contraction import CONTRACTION, pieces_of, tile_of
 from tirlower.autoschedule.recipes.fallback import FALLBACK
@@ -112,6 +114,19 @@ def test_machine_code_of_more_than_a_tile(form: str, sizes: tuple[int, int, int]
     found = planned(func, AVX512)
     assert found.nests[0].recipe == "contraction"
     same_bits(found, AVX512)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_without_contraction_machine_code_has_the_interpreters_bits(form: str):
+    func = product(form, (13, 17, 5))
+    a, b, c = np.random.default_rng(0).standard_normal((3, 17, 17), dtype=np.float32)
+    arguments = [np.ascontiguousarray(x) for x in (a[:13, :5], b[:5, :17], c[:13, :17])]
+    others = [x.copy() for x in arguments]
+    kernel = tl.build(func, "llvm -fast-math-contract=0", schedule="auto")
+    assert kernel.report().nests[0].recipe == "contraction"
+    kernel(*arguments)
+    tl.interpret(func, *others)
+    assert arguments[2].tobytes() == others[2].tobytes()
 
 
 def test_panels_and_their_order():
