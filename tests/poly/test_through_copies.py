@@ -204,3 +204,29 @@ def test_copies_need_no_isl_flow(monkeypatch: pytest.MonkeyPatch) -> None:
     sch.pack("A", layout=lambda i, j: [j // 4, i, j % 4])
     sch = tl.Schedule(parse(UPDATED))
     sch.cache_read("C", "A", "local")
+
+
+OWN = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), D: T.Buffer((8,), "int32")):
+    C = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        for j in range(START, 8):
+            C[j] = A[j] + i
+        for j in range(8):
+            D[j] = D[j] + C[j]
+    LAST
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "last", "proved"),
+    [("0", "D[0] = 1", True), ("1", "D[0] = 1", False), ("0", "D[0] = C[3]", False)],
+)
+def test_memory_that_nothing_accesses_any_more_needs_no_copy(
+    start: str, last: str, proved: bool, quick: Counter[str]
+) -> None:
+    sch: Any = tl.Schedule(parse(OWN.replace("START", start).replace("LAST", last)))
+    found = sch.can("stage_mem", "i", "C", inside=True, load=False, store=False)
+    assert bool(quick["proved"]) is proved
+    assert found.proved or not proved

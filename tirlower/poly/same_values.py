@@ -147,10 +147,11 @@ class _Question:
     def by_boxes(self) -> Verdict | None:
         """A proof that needs no flow of values, where all that changed is that memory is copied elsewhere and used there, or that
         a reduction begins earlier."""
-        if self.copies:
-            proved = fed_through_copies(self.before, self.after, self.twins, self.copies, self.changed, self.staying)
+        given = self.before, self.after, self.twins
+        if self.copies or not self.changed:
+            proved = fed_through_copies(*given, self.copies, self.changed, self.staying)
         else:
-            proved = begun_earlier(self.before, self.after, self.twins, self.changed, self.staying)
+            proved = begun_earlier(*given, self.changed, self.staying)
         return PROVED if proved else None
 
     def _fixtures(self) -> Verdict | None:

@@ -8,7 +8,8 @@ such a step keeps each value is a matter of boxes and positions, which needs no 
   what was redirected, then the copies out;
 - one map, affine and one to one on the shape of ``Y``, gives for each access of ``Y`` the element of ``X`` that it stands for;
 - meanwhile nothing else writes ``X``, and nothing else reads it where something writes ``Y``;
-- every element of ``Y`` that is read was copied in, or written before; every one that is written is copied out.
+- every element of ``Y`` that is read was copied in, or written before; every one that is written is copied out, unless nothing
+  accesses ``X`` any more, which ends with the function.
 
 What does not fit says nothing: then the flow of values is asked for.
 """
@@ -149,7 +150,7 @@ class _Proof:
         around = common_loops(access.loops for access in accesses)
         writes = any(access.is_write for access, _ in stage.redirected)
         place = Positions(around)
-        need(bool(stage.redirected) and (bool(stage.emptied) or not writes))
+        need(bool(stage.redirected) and (bool(stage.emptied) or not writes or self._is_dead(stage.old.data)))
         used = [place.of(access) for access, _ in stage.redirected]
         fills = [place.of(new) for _, new in stage.filled]
         empties = [place.of(new) for _, new in stage.emptied]
@@ -162,6 +163,10 @@ class _Proof:
         self.boxes.shared = set.intersection(*({id(c) for c in access.conditions} for access in accesses))
         self._one_map(stage, around)
         self._filled(stage, around, place, writes)
+
+    def _is_dead(self, data: Var) -> bool:
+        """Whether nothing accesses memory of the function's own any more."""
+        return data in self.before.homes and all(access.data is not data for access in self.after.accesses)
 
     def _one_map(self, stage: _Stage, around: tuple[Loop, ...]) -> None:
         """One affine map, one to one, gives the old element of each access of the new memory."""
@@ -212,7 +217,7 @@ class _Proof:
         ways = [self.boxes.box(one, around) for one in emptied]
         need(not any(box.left for box in ways))
         for one in touched:
-            need(not one.access.is_write or any(self.boxes.covers(box, one) for box in ways))
+            need(not (one.access.is_write and ways) or any(self.boxes.covers(box, one) for box in ways))
         if stage.old.data in self.after.homes:
             for old, _ in stage.filled:
                 self._has_been_written(old)

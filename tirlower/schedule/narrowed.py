@@ -177,6 +177,10 @@ class Narrowing:
                 given |= allocated & found.memory
         if not (around or given) or not given.isdisjoint(copied):
             return None
+        left = set().union(*(one.memory for one in used[len(self.before) :]))
+        written = {buffer.data for one in used[: len(self.before)] for buffer in one.writes}
+        if not given.isdisjoint(written - left):
+            return None  # what was there is not written any more: what comes behind says whether it matters
         before, after = (self._alone(here.kept, side) for side in (self.before, self.after))
         return Narrowed(before, after, tuple(around), frozenset(given))
 
