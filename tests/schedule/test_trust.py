@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
-from tirlower.diagnostics import IllegalStep, NotApplicable, UnprovedStep
+from tirlower.diagnostics import IllegalStep, NotApplicable, ScheduleError, UnprovedStep
 from tirlower.script import parse
 
 CALL = """
@@ -138,3 +138,10 @@ def test_what_a_call_touches_is_not_made_up() -> None:
     hidden = schedule(CALL, "regions")
     hidden.unsafe_hide_buffer_access("B", "write", [0])
     assert said(hidden) == ["trusted: what is hidden is not touched by the calls in the block"]
+
+
+def test_steps_that_move_values_do_not_move_those_of_calls() -> None:
+    for verb, args in (("cache_write", ("B", 0, "local")), ("cache_read", ("B", 0, "local"))):
+        sch = schedule(CALL, "regions", "axes")
+        with pytest.raises(ScheduleError):
+            getattr(sch, verb)(*args)

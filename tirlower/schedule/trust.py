@@ -22,6 +22,24 @@ if TYPE_CHECKING:
 
 __all__ = ["believed", "by_regions"]
 
+_BY_REGIONS = frozenset(
+    {
+        "Bind",
+        "Blockize",
+        "Fission",
+        "FuseSiblings",
+        "Interchange",
+        "Merge",
+        "Parallel",
+        "Reorder",
+        "ReorderStmts",
+        "Reverse",
+        "TransformBlockLayout",
+        "Vectorize",
+    }
+)
+"""The steps that leave calls as they are, at other times: what moves values would have to move those of the calls too."""
+
 _BY_AXES = frozenset({"Reorder", "Parallel", "Vectorize", "Bind"})
 """The steps that iterators say something about."""
 
@@ -34,7 +52,7 @@ def believed(step: Step, verdict: Verdict, judge: Callable[[Step], Verdict]) -> 
     """
     if not verdict.unknown:
         return ""
-    if "regions" in step.policy.trust:
+    if "regions" in step.policy.trust and step.kind.name in _BY_REGIONS:
         mod, names = step.state.mod, dict[str, None]()
         for name, func in mod.items():
             made = by_regions(func, names)
