@@ -59,6 +59,9 @@ def test_rows_of_a_stencil_share_what_they_load():
     [report, _] = planned(BLUR.format(rows=512, cols=512)).nests
     assert report.parameters["rows"] == 4 and report.parameters["lanes"] == 8
     assert report.parameters["parallel"] and not report.parameters["nontemporal"]
+    # Rows of X are longer than those of Y: one loop over both would do 4 vectors of a row, not a vector of 4 rows.
+    kinds = [step.instruction.kind.name for step in planned(BLUR.format(rows=512, cols=512)).schedule.steps]
+    assert "Fuse" not in kinds and "UnrollJam" in kinds
 
 
 COPY = """

@@ -7,7 +7,7 @@ a stencil are done some at a time, so that what they share is loaded once. The o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, strides_of
@@ -116,7 +116,8 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
         return _Facts(
             tuple(one.nest for one in taken),
             tuple(one.nest for one in inlined),
-            tuple(one for one in taken if one not in inlined),
+            # What is inlined need not lie in one run where its reader does.
+            tuple(replace(one, flat=min(x.flat for x in [one, *inlined])) for one in taken if one not in inlined),
         )
 
     def plan(self, facts: _Facts, processor: Processor) -> ElementwisePlan | Refusal:
@@ -209,7 +210,8 @@ def _stage(nest: Nest) -> _Stage | Refusal:
     if lane is None:
         return Refusal("memory is contiguous along no loop")
     order = (*(loop for loop in perfect if loop is not lane), lane)
-    return _Stage(nest, order, _run_of(nest, order), len(order) > 1 and _shares_rows(nest, order[-2]))
+    rows = len(order) > 1 and _shares_rows(nest, order[-2])
+    return _Stage(nest, order, 1 if rows else _run_of(nest, order), rows)
 
 
 def _contiguous(nest: Nest, loop: Loop) -> bool:
