@@ -271,10 +271,20 @@ class Draft:
             before, after = facts.scop(self.old), facts.scop(self.func())
         else:
             before, after = narrowed.scops()
-        found = self._same_values(before, after, narrowed.was if narrowed is not None else {})
+        was = narrowed.was if narrowed is not None else {}
+        found = self._same_values(before, after, was)
         if not found.proved:
             return found
         new = set(after.homes) - set(before.homes)
+        copied = {id(s) for s in after.statements if was.get(s.node, s.node) in self._copies}
+        # What is touched always is touched inside of its buffer, or the program before was not either.
+        guarded = {a.data for a in before.accesses if a.conditions}
+        sources = {a.data for a in after.accesses if id(a.statement) in copied and a.data in guarded} - new
+        for one in check_bounds(after, of=sources) if sources else ():
+            if one.verdict.refuted and id(one.access.statement) in copied:
+                name = one.access.buffer.name if one.access.buffer is not None else one.access.data.name
+                reason = f"{one.access.text} would be copied where nothing of {name} is accessed, and is outside of it"
+                return dataclasses.replace(one.verdict, reason=f"{AFTERWARDS}{reason}")
         for one in check_bounds(after, of=new) if new else ():
             if one.verdict.refuted:
                 return Verdict("refuted", f"{one.access.text} would be outside of {one.access.data.name}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, NotFound
 
@@ -82,3 +84,24 @@ def f(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
 def test_wrong_arguments() -> None:
     refused(PRODUCT.format(k=8), lambda sch: sch.pack("D"), NotFound)
     refused(PRODUCT.format(k=8), lambda sch: sch.pack("A", layout=lambda i: [i]), BadArgument)
+
+
+GUARDED = """
+@T.prim_func
+def f(A: T.Buffer((6, 6), "int32"), X: T.Buffer((6, 6), "int32")):
+    for i0, i1, j in T.grid(2, 4, 6):
+        if i0 * 4 + i1 < 6:
+            X[i0 * 4 + i1, j] = A[i0 * 4 + i1, j] + 1
+"""
+
+
+@pytest.mark.parametrize("at", ["i0", "i1", "j"])
+@pytest.mark.parametrize("verb", ["pack", "stage_mem"])
+def test_where_nothing_is_read_nothing_outside_is_copied(verb: str, at: str) -> None:
+    def steps(sch: Any) -> None:
+        if verb == "pack":
+            sch.pack("A", at=at)
+        else:
+            sch.stage_mem(at, "A")
+
+    taken(GUARDED, steps)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+import tirlower as tl
 from tests.schedule.stepping import refused, taken
-from tirlower.diagnostics import NotApplicable
+from tirlower.diagnostics import IllegalStep, NotApplicable
+from tirlower.script import parse
 
 CONV = """
 @T.prim_func
@@ -51,3 +55,18 @@ def f(A: T.Buffer((9,), "int32"), C: T.Buffer((8,), "int32")):
 """,
         lambda sch: sch.reindex("C", "A"),
     )
+
+
+def test_what_is_read_under_a_condition_is_not_copied_from_outside() -> None:
+    padded = """
+@T.prim_func
+def f(X: T.Buffer((6,), "int32"), Y: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("Y"):
+            v = T.axis.spatial(8, i)
+            Y[v] = T.if_then_else(v < 6, X[v], 0)
+"""
+    sch = tl.Schedule(parse(padded))
+    with pytest.raises(IllegalStep, match=r"X\[v0\] would be copied where nothing of X is accessed") as caught:
+        sch.reindex("Y", ("read", 0))
+    assert str(caught.value.witness) == "iteration (ax0 = 6) reads X[6]"  # in the program after

@@ -89,11 +89,15 @@ def touched_under(step: Step, func: PrimFunc, buffer: Buffer, path: Steps) -> li
 
 @dataclass(frozen=True)
 class Box:
-    """The box around what is touched: where it starts, how wide it may be, and (where that is less) how wide it is."""
+    """The box around what is touched: where it starts, how wide it may be, and (where that is less) how wide it is.
+
+    ``ends`` are those of the buffer, in the dimensions in which a box that is touched under conditions may lie outside of it.
+    """
 
     mins: tuple[Expr, ...]
     shape: tuple[Expr, ...]
     widths: tuple[Expr | None, ...]
+    ends: tuple[Expr | None, ...] = ()
 
     @classmethod
     def of(cls, ranges: Sequence[Range]) -> Box:
@@ -112,6 +116,10 @@ class Box:
             for axis, width in zip(axes, self.widths, strict=True)
             if width is not None
         ]
+        for axis, low, end in zip(axes, self.mins, self.ends, strict=False):
+            if end is not None:
+                at = build.add(low, build.cast(low.dtype, axis))
+                parts += [build.ge(at, 0), build.lt(at, build.cast(at.dtype, end))]
         return reduce(build.logical_and, parts) if parts else None
 
 
@@ -132,6 +140,8 @@ def box_of(step: Step, func: PrimFunc, buffer: Buffer, path: Steps, accesses: Se
     mins: list[Expr] = []
     shape: list[Expr] = []
     exact: list[Expr | None] = []
+    ends: list[Expr | None] = []
+    guarded = any(access.conditions for access in accesses)
     for part, width, extent in zip(box, widths, buffer.shape, strict=True):
         low = analyzer.simplify(part.min)
         size = analyzer.simplify(part.extent)
@@ -143,7 +153,16 @@ def box_of(step: Step, func: PrimFunc, buffer: Buffer, path: Steps, accesses: Se
         mins.append(low)
         shape.append(room)
         exact.append(None if room is size or analyzer.can_prove(build.eq(room, size)) else size)
-    return Box(tuple(mins), tuple(shape), tuple(exact))
+        # Where a condition of the loops around fails nothing is touched, and the box is anywhere.
+        end = build.cast(low.dtype, extent)
+        held = guarded and exact[-1] is None and not _between(analyzer, low, build.cast(low.dtype, room), end)
+        ends.append(end if held else None)
+    return Box(tuple(mins), tuple(shape), tuple(exact), tuple(ends))
+
+
+def _between(known: Analyzer, low: Expr, room: Expr, end: Expr) -> bool:
+    """Whether all that begins somewhere lies in a dimension."""
+    return known.can_prove(build.ge(low, 0)) and known.can_prove(build.le(build.add(low, room), end))
 
 
 def redirect(
