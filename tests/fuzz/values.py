@@ -169,7 +169,10 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     ),
     "reindex": lambda sch, rng: sch.reindex(_block(sch, rng), (rng.choice(["read", "write"]), 0)),
     "reindex_cache_read": lambda sch, rng: sch.reindex_cache_read(
-        _block(sch, rng), 0, "local", rng.choice([lambda *at: list(at)[::-1], lambda *at: [at[0] // 2, *at]])
+        _block(sch, rng),
+        0,
+        "local",
+        rng.choice([lambda *at: list(at)[::-1], lambda *at: [one // 2 for one in at[:1]] + list(at)]),
     ),
     "privatize": lambda sch, rng: sch.privatize(_buffer(sch, rng), _loop(sch, rng)),
     "expand": lambda sch, rng: sch.expand(_buffer(sch, rng), _loop(sch, rng)),

@@ -61,6 +61,8 @@ class Draft:
         self.where: dict[Stmt, Expr] = {}
         self.also: set[Var] = set()
         """Memory whose flow of values is looked at though no access of it changes."""
+        self.stated = False
+        """Whether a person has said what is copied: it may be what is accessed nowhere."""
         self.renamed: dict[Buffer, Buffer] = {}
         """What is accessed instead of a buffer: its declared regions stand in the same places."""
         self._header: dict[Steps, Callable[[Stmt], Stmt]] = {}
@@ -278,13 +280,17 @@ class Draft:
         new = set(after.homes) - set(before.homes)
         copied = {id(s) for s in after.statements if was.get(s.node, s.node) in self._copies}
         # What is touched always is touched inside of its buffer, or the program before was not either.
-        guarded = {a.data for a in before.accesses if a.conditions}
+        guarded = {a.data for a in before.accesses if a.conditions or self.stated}
         sources = {a.data for a in after.accesses if id(a.statement) in copied and a.data in guarded} - new
         for one in check_bounds(after, of=sources) if sources else ():
-            if one.verdict.refuted and id(one.access.statement) in copied:
-                name = one.access.buffer.name if one.access.buffer is not None else one.access.data.name
+            if one.verdict.proved or id(one.access.statement) not in copied:
+                continue
+            name = one.access.buffer.name if one.access.buffer is not None else one.access.data.name
+            if one.verdict.refuted:
                 reason = f"{one.access.text} would be copied where nothing of {name} is accessed, and is outside of it"
                 return dataclasses.replace(one.verdict, reason=f"{AFTERWARDS}{reason}")
+            if self.stated or (narrowed is not None and narrowed.around):
+                return Verdict("unknown", f"{one.access.text} is not known to be inside of {name}")
         for one in check_bounds(after, of=new) if new else ():
             if one.verdict.refuted:
                 return Verdict("refuted", f"{one.access.text} would be outside of {one.access.data.name}")

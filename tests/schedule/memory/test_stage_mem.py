@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+import tirlower as tl
 from tests.schedule.stepping import refused, taken
-from tirlower.diagnostics import BadArgument, NotApplicable, NotFound
+from tirlower.diagnostics import BadArgument, IllegalStep, NotApplicable, NotFound
+from tirlower.script import parse
 
 UPDATE = """
 @T.prim_func
@@ -89,3 +93,23 @@ def test_a_parallel_loop_keeps_its_memory_to_itself() -> None:
         sch.stage_mem("k", "C")
 
     taken(UPDATE, steps)
+
+
+@pytest.mark.parametrize(
+    ("window", "outside"), [("A[i*4:+8]", ""), ("A[i*4:+12]", "A[20]"), ("A[i*4-1:+6]", "A[-1]"), ("A[0:+21]", "A[20]")]
+)
+def test_a_window_that_is_stated_lies_in_the_buffer(window: str, outside: str) -> None:
+    sch: Any = tl.Schedule(
+        parse("""
+@T.prim_func
+def f(A: T.Buffer((20,), "int32"), X: T.Buffer((16,), "int32")):
+    for i, j in T.grid(4, 4):
+        X[i * 4 + j] = A[i * 4 + j] + 1
+""")
+    )
+    if not outside:
+        sch.stage_mem("j", window)
+        return
+    with pytest.raises(IllegalStep) as caught:
+        sch.stage_mem("j", window)
+    assert str(caught.value.witness).endswith(f"reads {outside}")

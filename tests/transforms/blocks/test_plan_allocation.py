@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tirlower as tl
@@ -558,3 +559,24 @@ def test_global_memory_is_allocated_outside_the_grid() -> None:
     grid = next(n for n, line in enumerate(lines) if "blockIdx" in line)
     assert next(n for n, line in enumerate(lines) if "B = T.alloc_buffer" in line) < grid
     assert next(n for n, line in enumerate(lines) if "S = T.alloc_buffer" in line) > grid
+
+
+@pytest.mark.parametrize(("size", "back"), [(4, 1), (4, 3), (8, 2), (3, 1), (2, 1)])
+def test_iterators_that_are_called_spatial_may_carry_values(size: int, back: int) -> None:
+    @T.prim_func
+    def ring(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        R = T.alloc_buffer((size,), "int32")
+        for i in range(16):
+            with T.block("write"):
+                v = T.axis.spatial(16, i)
+                R[v % size] = A[v]
+            with T.block("read"):
+                v = T.axis.spatial(16, i)
+                B[v] = T.if_then_else(v >= back, R[(v + size - back) % size], 0)
+
+    after = check(PLAN, ring)
+    lines = [line.strip() for line in after.script().splitlines()]
+    assert lines.index(f'R = T.alloc_buffer(({size},), "int32")') < lines.index("for i in range(16):")
+    a, b = np.arange(1, 17, dtype="int32"), np.empty(16, "int32")
+    tl.build(ring)(a, b)
+    np.testing.assert_array_equal(b, [0] * back + list(range(1, 17 - back)))

@@ -73,6 +73,7 @@ def stages(
             store=with_store,
             unless=guard,
         )
+        made.draft.stated = bool(window)
         loops = [loop for nest in (made.load, made.store) if nest is not None for loop in each(For, nest)]
         return Made(made.draft, tuple(loops))
 

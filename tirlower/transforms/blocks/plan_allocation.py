@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 from tirlower.analysis.lca import detect_buffer_access_lca
 from tirlower.analysis.purity import side_effect
@@ -34,6 +35,8 @@ from tirlower.ir.stmt import (
     While,
     seq,
 )
+from tirlower.poly import Scop, extract
+from tirlower.poly.privatization import is_private
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 
@@ -51,6 +54,8 @@ class _Collector(Visitor):
     def __init__(self) -> None:
         self.allocations: dict[AllocBuffer, Block] = {}
         self.path: list[Stmt] = []
+        # What stands around each loop and block, and itself.
+        self.chains: dict[Stmt, tuple[Stmt, ...]] = {}
         self.defined_in: dict[Var, tuple[Stmt, ...]] = {}
         # What stands around a grid of thread blocks, by its loops.
         self.around: dict[Stmt, Stmt] = {}
@@ -66,13 +71,17 @@ class _Collector(Visitor):
         # The elements that a reduction over threads stores: its call names them as loads.
         self.results: set[Expr] = set()
 
+    def _enter(self, op: Stmt) -> None:
+        self.path.append(op)
+        self.chains[op] = tuple(self.path)
+
     def _define(self, var: Var) -> None:
         self.defined_in[var] = tuple(self.path)
 
     def visit_For(self, op: For) -> None:
         if self.path and op.kind is ForKind.THREAD_BINDING and (op.thread_tag or "").startswith("blockIdx"):
             self.around[op] = self.around.get(self.path[-1], self.path[-1])
-        self.path.append(op)
+        self._enter(op)
         self._define(op.loop_var)
         known, jumped = len(self.stored), self.jumped
         self.jumped = False
@@ -85,7 +94,7 @@ class _Collector(Visitor):
         self.path.pop()
 
     def visit_Block(self, op: Block) -> None:
-        self.path.append(op)
+        self._enter(op)
         for it in op.iters:
             self._define(it.var)
         head, _ = split_head(op.body)
@@ -183,6 +192,7 @@ def _variables(buffer: Buffer) -> list[Var]:
 
 class _Placer(StmtMutator):
     def __init__(self, func: PrimFunc) -> None:
+        self.func = func
         collector = _Collector()
         collector.visit(func.body)
         ancestors = detect_buffer_access_lca(func)
@@ -193,6 +203,7 @@ class _Placer(StmtMutator):
             if alloc.buffer not in ancestors:
                 continue  # never accessed: no memory is needed
             place = self._place(alloc, home, ancestors[alloc.buffer], collector)
+            place = self._outside_of_carriers(alloc.buffer.data, collector.chains[home], collector.chains[place])
             self.at.setdefault(place, []).append(alloc)
 
     @staticmethod
@@ -216,6 +227,23 @@ class _Placer(StmtMutator):
             path = collector.defined_in.get(var, ())
             needed = max(needed, path, key=len)
         return needed[-1] if ancestor in needed[:-1] else ancestor
+
+    @cached_property
+    def _scop(self) -> Scop:
+        return extract(self.func)
+
+    def _outside_of_carriers(self, data: Var, home: Sequence[Stmt], place: Sequence[Stmt]) -> Stmt:
+        """The innermost of what stands around a place that is in no loop which may carry values in some memory: iterators that
+        are said to be spatial may be those of a ring. What a call does there is known by its block's word alone."""
+        inner = [(number, stmt) for number, stmt in enumerate(place) if number >= len(home) and isinstance(stmt, For)]
+        if not inner:
+            return place[-1]
+        if all(one.indices is not None for one in self._scop.accesses if one.data is data):
+            loops = {one.node: one for one in self._scop.loops}
+            for number, stmt in inner:
+                if stmt in loops and not is_private(self._scop, data, loops[stmt]):
+                    return place[number - 1]
+        return place[-1]
 
     @contextmanager
     def _seeing(self, *buffers: Buffer) -> Iterator[None]:
@@ -286,8 +314,9 @@ class PlanAndUpdateBufferAllocationLocation(FuncPass):
 
     The ancestor is a loop or a block. At a block the allocation heads its body; at a loop the body is wrapped in a
     block without iterators that owns it. Loops that carry a buffer's values stay inside: those of reduction, scan and
-    opaque iterators, and, outside blocks with iterators, any loop around a pointer to it or a read of an element that
-    was not surely stored before. So do the loops over a grid for global buffers. A buffer that nothing accesses is dropped.
+    opaque iterators, those in which a read is not proved to be of what the same iteration has written, and, outside blocks
+    with iterators, any loop around a pointer to it or a read of an element that was not surely stored before. So do the loops
+    over a grid for global buffers. A buffer that nothing accesses is dropped.
 
     Needs LowerInitBlock. Raises :class:`TransformError` for a block with an init, and where the accesses have no
     common loop or block.
