@@ -34,6 +34,7 @@ def test_a_step_that_asks_nothing_is_found(module: ModuleType, first: int, monke
     else:
         monkeypatch.setattr(module, "order_verdict", lambda *rest: PROVED)
         monkeypatch.setattr(Facts, "order_kept", lambda *rest: (PROVED, "bitwise"))
-    with pytest.raises(AssertionError, match="turns round"):
+    # By us, or by the step's own second proof.
+    with pytest.raises(AssertionError, match=r"turns round|internal error: proved anew"):
         for seed in range(first, first + 400):
             judge_one(seed, verbs=(verb,))
