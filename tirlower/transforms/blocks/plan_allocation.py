@@ -235,7 +235,9 @@ class _Placer(StmtMutator):
     def _outside_of_carriers(self, data: Var, home: Sequence[Stmt], place: Sequence[Stmt]) -> Stmt:
         """The innermost of what stands around a place that is in no loop which may carry values in some memory: iterators that
         are said to be spatial may be those of a ring. What a call does there is known by its block's word alone."""
-        inner = [(number, stmt) for number, stmt in enumerate(place) if number >= len(home) and isinstance(stmt, For)]
+        inner = [
+            (n, stmt) for n, stmt in enumerate(place) if n >= len(home) and isinstance(stmt, For) and _in_order(stmt)
+        ]
         if not inner:
             return place[-1]
         if all(one.indices is not None for one in self._scop.accesses if one.data is data):
@@ -299,6 +301,11 @@ class _Placer(StmtMutator):
         opaque = Block("", (), const(True, "bool"), (), (), None, (), {}, _sequence([*placed, body]), span=op.span)
         regions = block_access_regions(opaque, self.visible)
         return op.with_(body=opaque.with_(reads=regions.reads, writes=regions.writes))
+
+
+def _in_order(loop: For) -> bool:
+    """Whether an iteration of a loop may use what the one before has left."""
+    return loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
 
 
 def _same(new: Sequence[Stmt], old: Sequence[Stmt]) -> bool:
