@@ -322,3 +322,17 @@ def test_memory_of_threads_is_their_own_wherever_it_is_allocated(how):
     interpret(kernel, a, b, c, **how)
     np.testing.assert_array_equal(b, a * 10 + 7)
     np.testing.assert_array_equal(c, a[:, 0])
+
+
+def test_lanes_around_threads_share_the_memory_of_each_thread():
+    @T.prim_func
+    def kernel(A: T.Buffer((2, 4), "int32")):
+        mine = T.alloc_buffer((2, 4), "int32", scope="local")
+        for lane in T.vectorized(2):
+            for tx in T.thread_binding(4, thread="threadIdx.x"):
+                mine[lane, tx] = lane * 10 + tx
+                A[lane, tx] = mine[lane, tx]
+
+    a = np.zeros((2, 4), np.int32)
+    interpret(kernel, a)
+    np.testing.assert_array_equal(a, [[0, 1, 2, 3], [10, 11, 12, 13]])

@@ -134,8 +134,8 @@ class Memory:
 
     def of_threads(self, keys: list[object]) -> list[Memory]:
         """The memory of each of some threads: what it had, with what was written here since; else a copy of this."""
-        copies, before = self.copies or ({}, b"")
-        if copies and before != (now := self.raw.tobytes()):
+        copies, before = self.copies or ({}, self.raw.tobytes())
+        if before != (now := self.raw.tobytes()):
             changed = self.raw != np.frombuffer(before, np.uint8)
             for copy in copies.values():
                 copy.raw[changed] = self.raw[changed]

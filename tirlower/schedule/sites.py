@@ -15,7 +15,7 @@ from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.path import Path, node_at
-from tirlower.ir.stmt import Stmt
+from tirlower.ir.stmt import Seq, Stmt
 from tirlower.schedule.edits import Edit, Insert, Rebuilt, Site, Steps
 from tirlower.schedule.handles import Handle
 
@@ -215,7 +215,8 @@ def moved(mod: IRModule, places: Mapping[Handle, Place], change: Change, ended: 
                 table[handle] = ended
             else:
                 new = change.forward.after(old)
-                table[handle] = found.get(new, ended) if gone else found[new]
+                # A sequence put into another one is no statement of its own any more.
+                table[handle] = found.get(new, ended) if gone or isinstance(new, Seq) else found[new]
     for name, one in made.items():
         mod = mod.with_func(name, one.func)
     return Moved(mod, table, found)
