@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from bench.by_hand.case import Maker
 from bench.by_hand.limits import LIMITS, Limit
 from bench.by_hand.machine import Machine
 from bench.measure import Candidate, human, interleave
+from bench.worker import worker_rows
 
 __all__ = ["report"]
 
@@ -74,25 +74,6 @@ def worker(threads: int, rounds: int, only: list[str]) -> None:
         print(json.dumps({"name": name, **measured(make, machine, threads, limits, rounds)}), flush=True)
 
 
-def _process(threads: int, rounds: int, only: list[str]) -> dict[str, Row]:
-    # Peers' thread counts are read when they are loaded.
-    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-    env = {**os.environ, "TIRLOWER_CACHE": "0", **dict.fromkeys(names, str(threads))}
-    command = [sys.executable, "-m", "bench.by_hand.report", str(threads), str(rounds), *only]
-    found: dict[str, Row] = {}
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("{"):
-                row = json.loads(line)
-                found[row.pop("name")] = row
-            else:
-                print(line, end="")
-    if process.returncode:
-        raise SystemExit(f"the measurement on {threads} threads ended with {process.returncode}")
-    return found
-
-
 def _cells(row: Row | None) -> list[str]:
     if row is None:
         return ["–"] * 3
@@ -143,7 +124,7 @@ def report(only: list[str] | None = None, rounds: int = 61) -> str:
     """
     if not cases(only or []):
         raise SystemExit(f"no kernel by hand is named {', '.join(only or [])}; the classes are {', '.join(CLASSES)}")
-    found = {threads: _process(threads, rounds, only or []) for threads in (1, 2)}
+    found = {threads: worker_rows("bench.by_hand.report", threads, rounds, only or []) for threads in (1, 2)}
     cpu = Machine.host().cpu
     title = f"by hand ({cpu.name}, vectors of {cpu.vector_bits} bits; {_versions()}; the least of {rounds} rounds)"
     return f"{title}\n\n{table(found)}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from bench.by_hand.case import Case
 from bench.by_hand.machine import Machine
 from bench.measure import Candidate, human, interleave
 from bench.rows.naive import NAIVE
+from bench.worker import worker_rows
 from tirlower.ir import PrimFunc
 
 __all__ = ["report", "rows_of", "table"]
@@ -92,25 +92,6 @@ def worker(threads: int, rounds: int, only: list[str]) -> None:
             print(json.dumps({"name": f"{name}, {form}", **measured(case, hand, make(), threads, rounds)}), flush=True)
 
 
-def _process(threads: int, rounds: int, only: list[str]) -> dict[str, Row]:
-    # Peers' thread counts are read when they are loaded.
-    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-    env = {**os.environ, "TIRLOWER_CACHE": "0", **dict.fromkeys(names, str(threads))}
-    command = [sys.executable, "-m", "bench.rows.report", str(threads), str(rounds), *only]
-    found: dict[str, Row] = {}
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("{"):
-                row = json.loads(line)
-                found[row.pop("name")] = row
-            else:
-                print(line, end="")
-    if process.returncode:
-        raise SystemExit(f"the measurement on {threads} threads ended with {process.returncode}")
-    return found
-
-
 def table(rows: Mapping[str, Row]) -> str:
     """Markdown: a line a form of a row, and the geometric mean of what ours takes of the best peer's time."""
     lines = [
@@ -144,7 +125,9 @@ def report(only: list[str] | None = None, rounds: int = 5) -> str:
     cpu = Machine.host().cpu
     parts = [f"naive programs ({cpu.name}, vectors of {cpu.vector_bits} bits; the median of {rounds} turns)"]
     for threads in (1, 2):
-        parts.append(f"{threads} thread{'s' * (threads > 1)}\n\n{table(_process(threads, rounds, chosen))}")
+        parts.append(
+            f"{threads} thread{'s' * (threads > 1)}\n\n{table(worker_rows('bench.rows.report', threads, rounds, chosen))}"
+        )
     return "\n\n".join(parts)
 
 
