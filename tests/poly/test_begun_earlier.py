@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tirlower as tl
+from tests.poly.second_opinion import counted
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir.query import each
 from tirlower.ir.stmt import For
@@ -18,26 +19,8 @@ from tirlower.script import parse
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Counts what boxes alone prove, and lets the flow of values decide each time; that must prove it too."""
-    counts: Counter[str] = Counter()
-    original, verdict = same_values.begun_earlier, same_values._Question.verdict
-    found: list[bool] = []
-
-    def noted(*args: Any) -> bool:
-        found.append(original(*args))
-        return False
-
-    def checked(self: Any, *args: Any) -> Any:
-        result = verdict(self, *args)
-        proved = bool(found and found.pop())
-        counts["proved" if proved else "left to the flow" if result.proved else "refused"] += 1
-        assert result.proved or not proved, f"{self.before.scop.func}\nto\n{self.after.scop.func}\n{result}"
-        found.clear()
-        return result
-
-    monkeypatch.setattr(same_values, "begun_earlier", noted)
-    monkeypatch.setattr(same_values._Question, "verdict", checked)
-    return counts
+    """What boxes and positions alone prove."""
+    return counted(monkeypatch, "begun_earlier")
 
 
 def program(rng: random.Random) -> str:

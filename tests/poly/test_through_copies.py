@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import tirlower as tl
 from tests.fuzz.values import chain
+from tests.poly.second_opinion import counted
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir.query import each
 from tirlower.ir.stmt import BufferStore, For
@@ -19,31 +19,9 @@ from tirlower.script import parse
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """Counts what copies alone prove, and lets the flow of values decide each time; that must prove it too."""
-    counts: Counter[str] = Counter()
-    original, verdict = same_values.fed_through_copies, same_values._Question.verdict
-    found: list[bool] = []
-
-    def noted(*args: Any) -> bool:
-        found.append(original(*args))
-        return False
-
-    def checked(self: Any, *args: Any) -> Any:
-        result = verdict(self, *args)
-        if found and found.pop():
-            counts["proved"] += 1
-            assert result.proved, f"{self.before.scop.func}\nto\n{self.after.scop.func}\n{result}"
-        elif result.proved:
-            counts["left to the flow"] += 1
-        else:
-            counts["refused"] += 1
-        found.clear()
-        return result
-
-    monkeypatch.setattr(same_values, "fed_through_copies", noted)
-    monkeypatch.setattr(same_values._Question, "verdict", checked)
-    return counts
+def quick(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """What boxes and positions alone prove."""
+    return counted(monkeypatch, "fed_through_copies")
 
 
 def program(rng: random.Random) -> str:
