@@ -13,6 +13,7 @@ from tirlower.arith import intervals
 from tirlower.arith.intervals import EVERYTHING, INF, Bound
 from tirlower.ir import DataType, Var
 from tirlower.poly.conditions import Condition, at_least
+from tirlower.poly.few_values import few_values
 from tirlower.poly.forms import (
     Atom,
     Choice,
@@ -206,9 +207,23 @@ class Space:
         if divisors[0] >= 0:
             interval = (intervals.floormod if remainder else intervals.floordiv)(self.interval(lin), divisors)
         deps = self.deps(lin) | self.deps(divisor)
+        # A divisor that may be 0 is left alone: what the quotient is then is not a question.
+        values = few_values(divisor, self.interval) if divisors[0] > 0 else ()
+        divide = self.floormod if remainder else self.floordiv
+        if len(values) == 1:
+            return divide(lin, values[0])
+        exact = bool(values) and self._exact(lin) and self._exact(divisor)
         return self._intern(
-            (SymbolicDiv, lin.key, divisor.key, remainder), lambda: SymbolicDiv(lin, divisor, remainder, deps, interval)
+            _symbolic_key(lin, divisor, remainder),
+            lambda: SymbolicDiv(
+                lin, divisor, remainder, deps, interval, {value: divide(lin, value) for value in values}, exact
+            ),
         )
+
+    def other_part(self, atom: SymbolicDiv) -> SymbolicDiv | None:
+        """The remainder that belongs to a quotient by a symbol, or the quotient to a remainder, where some form has it."""
+        found = self._atoms.get(_symbolic_key(atom.of, atom.divisor, not atom.remainder))
+        return found if isinstance(found, SymbolicDiv) else None
 
     def divide(self, lin: Form, divisor: Form) -> tuple[Form, Form]:
         """``lin`` as ``quotient * divisor + rest``, by division of polynomials in the dims.
@@ -369,6 +384,10 @@ class Space:
         self.iterated.add(var)
         self.lanes.add(var)
         return var
+
+
+def _symbolic_key(lin: Form, divisor: Form, remainder: bool) -> object:
+    return (SymbolicDiv, lin.key, divisor.key, remainder)
 
 
 def _within(limit: int, interval: Bound) -> Bound:

@@ -20,6 +20,7 @@ from tirlower.poly.digit_test import Sign, disjoint
 from tirlower.poly.evaluate import evaluate
 from tirlower.poly.execution_order import common_loops
 from tirlower.poly.forms import Computed, Dim, Div, Form, Product, SymbolicDiv, single
+from tirlower.poly.guarded_ranges import Ranges, guarded_ranges
 from tirlower.poly.isl import Solver, default_solver
 from tirlower.poly.points import Points
 from tirlower.poly.scop import Access, Loop, Scop
@@ -47,6 +48,7 @@ class Conflicts:
         self.scop = scop
         self.solver = solver or default_solver()
         self.points = Points(scop)
+        self._guarded: dict[Access, Ranges] = {}
 
     # One pair
 
@@ -59,7 +61,7 @@ class Conflicts:
         if forms is None:
             return EMPTY
         quick = {loop.var: sign for loop, sign in signs.items()}
-        if disjoint(self.scop.space, forms, quick):
+        if disjoint(self.scop.space, forms, quick, None, (self._ranges(a), self._ranges(b))):
             return EMPTY
         different = [loop for loop, sign in signs.items() if sign == "!"]
         if a is b and len(different) == 1 and self._told_apart(forms, signs, different[0]):
@@ -71,6 +73,12 @@ class Conflicts:
             why = self._why_inexact(a, b)
             if why:
                 return Outcome("found", False, found.values, why)
+        return found
+
+    def _ranges(self, access: Access) -> Ranges:
+        found = self._guarded.get(access)
+        if found is None:
+            found = self._guarded[access] = guarded_ranges(self.scop.space, access)
         return found
 
     def _told_apart(self, forms: Sequence[tuple[Form, Form]], signs: Mapping[Loop, Sign], loop: Loop) -> bool:

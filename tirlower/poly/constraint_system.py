@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from tirlower.arith.intervals import Bound
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
-from tirlower.poly.conditions import AllOf, AnyOf, AtLeast, Condition, Equal, Unknown, definition_of
+from tirlower.poly.conditions import (
+    AllOf,
+    AnyOf,
+    AtLeast,
+    Condition,
+    Equal,
+    Unknown,
+    all_of,
+    any_of,
+    definition_of,
+    equal,
+)
 from tirlower.poly.forms import Atom, Dim, Div, Form, Piecewise, Product, SymbolicDiv, constant, single
 from tirlower.poly.isl import TOO_MUCH, Row, Solver, default_solver
 
@@ -109,7 +120,8 @@ class System:
         elif isinstance(atom, Piecewise):
             self.add(definition_of(atom, single(atom)), side)
         elif (isinstance(atom, Product) and self._linear(atom, column, side)) or (
-            isinstance(atom, SymbolicDiv) and self._fixed_division(atom, column, side)
+            isinstance(atom, SymbolicDiv)
+            and (self._fixed_division(atom, column, side) or self._divided_by_few(atom, column, side))
         ):
             return
         else:
@@ -148,6 +160,26 @@ class System:
         value = self.space.floormod(atom.of, by) if atom.remainder else self.space.floordiv(atom.of, by)
         const, terms = self.row(value, side)
         self.equations.append((const, _plus(terms, column, -1)))
+        return True
+
+    def _divided_by_few(self, atom: SymbolicDiv, column: int, side: int) -> bool:
+        """A division by each of the few values of a divisor; its quotient and its remainder in the same cases."""
+        if not atom.by:
+            return False
+        self._bound(column, atom.interval)
+        parts = [atom]
+        other = self.space.other_part(atom)
+        if other is not None:
+            key = (self.side_of(other, side), other)
+            if key not in self.columns:
+                self.columns[key] = len(self.columns) + self.hidden
+                self._bound(self.columns[key], other.interval)
+                parts.append(other)
+        ways = [
+            all_of([equal(atom.divisor.shifted(-by)), *(Equal(single(part) - part.by[by]) for part in parts)])
+            for by in atom.by
+        ]
+        self.add(any_of(ways), side)
         return True
 
     def _value(self, lin: Form) -> int | None:

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from tirlower.arith.intervals import EVERYTHING, INF, Bound, num
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
 from tirlower.poly.digits import in_digits
 from tirlower.poly.forms import Atom, Dim, Form
+from tirlower.poly.guarded_ranges import Ranges, bound_within
+from tirlower.poly.joined import joined, symbolic_divisions
 
 __all__ = ["Sign", "disjoint"]
 
@@ -130,36 +133,56 @@ def disjoint(
     pairs: Iterable[tuple[Form, Form]],
     signs: Mapping[Var, Sign],
     extra: Sequence[tuple[int, int, int]] | None = None,
+    ranges: tuple[Ranges, Ranges] = ({}, {}),
 ) -> bool:
     """Whether source and sink certainly have no instances for which all pairs of forms are equal.
 
     ``signs`` relates the loops that both share; other loops are independent. ``extra`` adds to each pair a multiple
-    ``step`` of an unknown between two numbers, (step, low, high): the offsets of a family of accesses.
+    ``step`` of an unknown between two numbers, (step, low, high): the offsets of a family of accesses. ``ranges`` holds
+    what is known of variables in the source alone, and in the sink.
     """
     given = list(pairs)
-    if _disjoint(space, given, signs, extra):
-        return True
-    apart = in_digits(space, given)
-    return apart is not None and _disjoint(space, apart, signs, extra)
+    divisions = symbolic_divisions(given)
+    equal = {var for var, sign in signs.items() if sign == "="}
+    while True:
+        known = _known(space, given, signs, extra, ranges)
+        if known is None:
+            return True
+        apart = in_digits(space, given)
+        if apart is not None:
+            known = _known(space, apart, signs, extra, ranges)
+            if known is None:
+                return True
+        # A form whose quotient and remainder are equal is one more equation.
+        more = joined(divisions, partial(_is_same, space, equal, known))
+        if not more:
+            return False
+        given += [(lin, lin) for lin in more]
+        done = {lin.key for lin in more}
+        divisions = [dim for dim in divisions if dim.of.key not in done]
 
 
-def _disjoint(
+def _is_same(space: Space, equal: set[Var], known: Mapping[object, Bound], dim: Dim) -> bool:
+    """Whether a dim has one value in source and sink."""
+    deps = dim.deps if isinstance(dim, Atom) else {dim} & space.iterated
+    return not deps - equal or known.get(("d", dim)) == (0, 0)
+
+
+def _known(
     space: Space,
     pairs: Sequence[tuple[Form, Form]],
     signs: Mapping[Var, Sign],
     extra: Sequence[tuple[int, int, int]] | None,
-) -> bool:
+    ranges: tuple[Ranges, Ranges],
+) -> Mapping[object, Bound] | None:
+    """The bounds of the unknowns for which all pairs are equal; None where there are none."""
     digits = _Digits()
     try:
-        unequal = _collect(digits, space, pairs, signs, extra)
+        unequal = _collect(digits, space, pairs, signs, extra, ranges)
         digits.run()
-        for key in unequal:
-            low, high = digits.known[key]
-            if low == 0 and high == 0:
-                return True
     except _Contradiction:
-        return True
-    return False
+        return None
+    return None if any(digits.known[key] == (0, 0) for key in unequal) else digits.known
 
 
 def _collect(
@@ -168,26 +191,26 @@ def _collect(
     pairs: Sequence[tuple[Form, Form]],
     signs: Mapping[Var, Sign],
     extra: Sequence[tuple[int, int, int]] | None,
+    ranges: tuple[Ranges, Ranges],
 ) -> list[object]:
     """The equations; returns the differences that are not zero."""
     equal = {var for var, sign in signs.items() if sign == "="}
     unequal: list[object] = []
     for var, sign in signs.items():
         if sign != "=":
-            low, high = space.interval_of_dim(var)
-            reach = high - low
+            low, high = _difference(space, var, ranges)
             if sign == "<":
-                digits.bound(("d", var), -reach, -1)
+                digits.bound(("d", var), low, -1)
             elif sign == ">":
-                digits.bound(("d", var), 1, reach)
+                digits.bound(("d", var), 1, high)
             else:
-                digits.bound(("d", var), -reach, reach)
+                digits.bound(("d", var), low, high)
                 if sign == "!":
                     unequal.append(("d", var))
     for at, (a, b) in enumerate(pairs):
         terms: dict[object, int] = {}
         for dim in {**a.terms, **b.terms}:
-            _add_dim(digits, space, terms, dim, a.terms.get(dim, 0), b.terms.get(dim, 0), signs, equal)
+            _add_dim(digits, space, terms, dim, a.terms.get(dim, 0), b.terms.get(dim, 0), signs, equal, ranges)
         if extra is not None and at < len(extra) and extra[at][0]:
             step, low_offset, high_offset = extra[at]
             digits.bound(("o", at), low_offset, high_offset)
@@ -205,28 +228,34 @@ def _add_dim(
     cb: int,
     signs: Mapping[Var, Sign],
     equal: set[Var],
+    ranges: tuple[Ranges, Ranges],
 ) -> None:
-    low, high = space.interval_of_dim(dim)
     if isinstance(dim, Atom):
         shared, related = not (dim.deps - equal), bool(ca and cb)
         if related and not shared:
             # The values of one function at two places: their difference is an unknown of its own.
-            digits.bound(("d", dim), low - high, high - low)
+            digits.bound(("d", dim), *_difference(space, dim, ranges))
     else:
         shared, related = dim not in space.iterated or dim in equal, dim in signs
     if shared:
         if ca != cb:
-            digits.bound(dim, low, high)
+            digits.bound(dim, *bound_within(space, dim, ranges[0]))
             terms[dim] = terms.get(dim, 0) + ca - cb
         return
     if related and ca and cb:
         # ca * x - cb * y == ca * (x - y) + (ca - cb) * y
         terms["d", dim] = ca
         if ca != cb:
-            digits.bound((2, dim), low, high)
+            digits.bound((2, dim), *bound_within(space, dim, ranges[1]))
             terms[2, dim] = ca - cb
         return
     for side, c in ((1, ca), (2, -cb)):
         if c:
-            digits.bound((side, dim), low, high)
+            digits.bound((side, dim), *bound_within(space, dim, ranges[side - 1]))
             terms[side, dim] = c
+
+
+def _difference(space: Space, dim: Dim, ranges: tuple[Ranges, Ranges]) -> Bound:
+    """The bounds of a dim in the source, less the same in the sink."""
+    (low, high), (least, most) = (bound_within(space, dim, each) for each in ranges)
+    return low - most, high - least

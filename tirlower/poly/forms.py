@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import functools
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -85,15 +86,28 @@ class Div(Atom):
 
 
 class SymbolicDiv(Atom):
-    """``floor(of / divisor)``, or its remainder, for a divisor that is no number (but has one sign, and is not 0)."""
+    """``floor(of / divisor)``, or its remainder, for a divisor that is no number (but has one sign, and is not 0).
 
-    __slots__ = ("divisor", "of", "remainder")
+    ``by`` holds the quotient, or the remainder, for each value that the divisor may have, where these are few.
+    """
 
-    def __init__(self, of: Form, divisor: Form, remainder: bool, deps: frozenset[Var], interval: Bound) -> None:
-        super().__init__(weight_of(of) + weight_of(divisor), deps, interval, False)
+    __slots__ = ("by", "divisor", "of", "remainder")
+
+    def __init__(
+        self,
+        of: Form,
+        divisor: Form,
+        remainder: bool,
+        deps: frozenset[Var],
+        interval: Bound,
+        by: Mapping[int, Form],
+        exact: bool,
+    ) -> None:
+        super().__init__(weight_of(of) + weight_of(divisor), deps, interval, exact)
         self.of = of
         self.divisor = divisor
         self.remainder = remainder
+        self.by = by
 
     @property
     def name(self) -> str:
