@@ -166,6 +166,11 @@ WRONG = {
 }
 
 
+def test_integers_have_fewer_shapes():
+    with pytest.raises(InterpreterError, match="no product m64n40k32 of int8"):
+        multiply(wgmma_text("int8", 40, 32, 32), "int8", 40, 32)
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_what_has_no_meaning(name):
     (old, new), message = WRONG[name]

@@ -98,13 +98,14 @@ def _shape(call: Call, result: DataType, names: tuple[str, str]) -> tuple[int, i
         size = element_numpy(DataType(kinds[0])).itemsize
         alike = kinds[0] == kinds[1] or (size == 1 and all(kind.startswith("float8") for kind in kinds))
         alike = alike or (size == 1 and not any(kind.startswith("float8") for kind in kinds))
-        if alike and n % 8 == 0 and 8 <= n <= 256 and k * size == _BYTES_OF_K and str(result) in _SUMS[kinds[0]]:
+        alike = alike and n % (16 if kinds[0] in ("int8", "uint8") and n > 32 else 8) == 0
+        if alike and 8 <= n <= 256 and k * size == _BYTES_OF_K and str(result) in _SUMS[kinds[0]]:
             return n, k
     raise InterpreterError(
         f"there is no product {text} of {names[0]} and {names[1]} with sums of {result!s}",
         origin="interpret",
         span=call.span,
-        help="m is 64, n a multiple of 8 up to 256, k 32 bytes: 16 of fp16 and bf16, 8 of tf32, 32 of 8 bits",
+        help="m is 64, n a multiple of 8 (16 above 32 for integers) up to 256, k 32 bytes: 16 of fp16 and bf16, 8 of tf32, 32 of 8 bits",
     )
 
 

@@ -64,8 +64,8 @@ class DeviceState:
     shared: int = 0
     #: the address of the first barrier
     barriers: Value | None = None
-    #: accumulators of products under way, as data and offset -> how many
-    sums: dict[tuple[Var, int], int] = field(default_factory=dict)
+    #: accumulators of products under way, as data and offset -> PTX's type and how many
+    sums: dict[tuple[Var, int], tuple[str, int]] = field(default_factory=dict)
     #: function and thread axis -> the index, and the block in which it is known
     indices: dict[tuple[int, str], tuple[Value, Block]] = field(default_factory=dict)
 

@@ -25,7 +25,7 @@ from tirlower.gpu.codegen.rules import (
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call
 
-__all__ = ["ptx_type"]
+__all__ = ["Fragment", "fragment", "ptx_type", "register_of"]
 
 _NAMES: Final = {
     "fp16": "f16", "float16": "f16", "f16": "f16", "bf16": "bf16", "bfloat16": "bf16", "tf32": "tf32",
@@ -69,7 +69,7 @@ def ptx_type(em: Emitter, op: Call, position: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Fragment:
+class Fragment:
     """A thread's part of a matrix in local memory: how many registers, and the type of each."""
 
     pointer: Value
@@ -77,6 +77,7 @@ class _Fragment:
     type: Type
 
     def load(self, em: Emitter) -> list[Value]:
+        """The registers."""
         size = self.type.bits // 8
         return [
             em.b.load(self.type, em.b.offset(self.pointer, i * size) if i else self.pointer, min(size, 4))
@@ -84,19 +85,20 @@ class _Fragment:
         ]
 
     def store(self, em: Emitter, values: Sequence[Value]) -> None:
+        """Set the registers."""
         size = self.type.bits // 8
         for i, value in enumerate(values):
             em.b.store(value, em.b.offset(self.pointer, i * size) if i else self.pointer, min(size, 4))
 
 
-def _register(kind: str) -> tuple[Type, str]:
+def register_of(kind: str) -> tuple[Type, str]:
     """The type of a 32-bit (64-bit for f64) register of a fragment, and its letter in constraints."""
     return {"f32": (FLOAT, "f"), "f64": (DOUBLE, "d")}.get(kind, (I32, "r"))
 
 
-def _fragment(em: Emitter, op: Call, args: list[Value], position: int, kind: str, elements: int) -> _Fragment:
+def fragment(em: Emitter, op: Call, args: list[Value], position: int, kind: str, elements: int) -> Fragment:
     """The fragment of ``elements`` of a PTX type, in local memory given at ``position``."""
-    t, _ = _register(kind)
+    t, _ = register_of(kind)
     stored = element_of(em, op, position)
     # Four bits and one are packed by whoever fills a buffer of words: one of such elements has a byte for each.
     bits = stored.bits if stored.bits == memory_bytes(stored) * 8 and not stored.is_bool else 0
@@ -106,7 +108,7 @@ def _fragment(em: Emitter, op: Call, args: list[Value], position: int, kind: str
             op,
             f"use a buffer whose elements have {_BITS[kind] if _BITS[kind] >= 8 else 32} bits",
         )
-    return _Fragment(pointer_at(em, op, args, position), max(elements * _BITS[kind] // t.bits, 1), t)
+    return Fragment(pointer_at(em, op, args, position), max(elements * _BITS[kind] // t.bits, 1), t)
 
 
 @gpu_rule("tir.ptx_mma")
@@ -132,10 +134,10 @@ def _mma(em: Emitter, op: Call, args: list[Value]) -> Value:
         )
     need_arch(em, op, least, f"mma.{shape} on {a_kind}")
     m, n, k = (int(found[i]) for i in (1, 2, 3))
-    a = _fragment(em, op, args, 6, a_kind, m * k // 32)
-    b = _fragment(em, op, args, 8, b_kind, n * k // 32)
-    c = _fragment(em, op, args, 10, c_kind, m * n // 32)
-    letter_c, letter_ab = _register(c_kind)[1], _register(a_kind)[1]
+    a = fragment(em, op, args, 6, a_kind, m * k // 32)
+    b = fragment(em, op, args, 8, b_kind, n * k // 32)
+    c = fragment(em, op, args, 10, c_kind, m * n // 32)
+    letter_c, letter_ab = register_of(c_kind)[1], register_of(a_kind)[1]
     total = c.count + a.count + b.count
     places = [f"${i}" for i in range(2 * c.count + a.count + b.count)]
     groups = [
@@ -176,7 +178,7 @@ def _matrices(em: Emitter, op: Call) -> tuple[str, int]:
 def _ldmatrix(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 75, "ldmatrix")
     trans, count = _matrices(em, op)
-    target = _Fragment(pointer_at(em, op, args, 3), count, I32)
+    target = Fragment(pointer_at(em, op, args, 3), count, I32)
     row = shared_address(em, pointer_at(em, op, args, 5))
     places = ", ".join(f"${i}" for i in range(count))
     text = f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{places}}}, [${count}];"
@@ -189,7 +191,7 @@ def _stmatrix(em: Emitter, op: Call, args: list[Value]) -> Value:
     need_arch(em, op, 90, "stmatrix")
     trans, count = _matrices(em, op)
     row = shared_address(em, pointer_at(em, op, args, 3))
-    source = _Fragment(pointer_at(em, op, args, 5), count, I32)
+    source = Fragment(pointer_at(em, op, args, 5), count, I32)
     places = ", ".join(f"${i + 1}" for i in range(count))
     text = f"stmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 [$0], {{{places}}};"
     asm(em, text, ",".join(["r"] * (count + 1)), (), [row, *source.load(em)])
