@@ -2,17 +2,20 @@
 
 :class:`FakeCuda` has the functions of libcuda with their C arguments (numbers, addresses, ``ctypes.byref``), so that the
 whole launch path runs over it, the machine code of host functions too, which calls it with addresses. Every call is
-logged; ``fail`` makes chosen functions refuse, but for the first ``spared`` calls.
+logged; ``fail`` makes chosen functions refuse, but for the first ``spared`` calls. Work runs as soon as it is given; with a
+seed it runs late, in an order that CUDA allows (:mod:`tests.gpu.launch.late`).
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tests.gpu.launch.late import INVALID_HANDLE, Allocation, Device, Event, Work
 from tirlower.diagnostics import BoundsError, RuntimeAssertError
 from tirlower.driver.gpu_host import host_code
 from tirlower.gpu.artifact import DeviceModule, KernelImage, KernelParam, ReportSite
@@ -31,7 +34,7 @@ INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, INVALID_PTX, NOT_FOUND, ILLEGAL_A
 NAMES = {
     1: b"CUDA_ERROR_INVALID_VALUE", 2: b"CUDA_ERROR_OUT_OF_MEMORY", 201: b"CUDA_ERROR_INVALID_CONTEXT",
     218: b"CUDA_ERROR_INVALID_PTX", 500: b"CUDA_ERROR_NOT_FOUND", 700: b"CUDA_ERROR_ILLEGAL_ADDRESS",
-    701: b"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+    400: b"CUDA_ERROR_INVALID_HANDLE", 701: b"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
 }  # fmt: skip
 ATTRIBUTES = {
     1: 1024, 2: 1024, 3: 1024, 4: 64, 5: 2**31 - 1, 6: 65535, 7: 65535, 8: 49152, 10: 32, 16: 132, 39: 2048,
@@ -50,6 +53,19 @@ def put(target: Any, value: Any) -> None:
         ctypes.c_uint64.from_address(target).value = value
     else:
         target._obj.value = value
+
+
+class ThreadContext(threading.local):
+    """The context of each thread, as ``["now"]``."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __getitem__(self, name: str) -> int:
+        return self.now
+
+    def __setitem__(self, name: str, context: int) -> None:
+        self.now = context
 
 
 class LaunchAttribute(ctypes.Structure):
@@ -77,8 +93,10 @@ def evaluated(expr: Expr, variables: tuple[Var, ...], values: list[Any]) -> Any:
 class FakeCuda:
     """The driver's library. ``modules`` maps PTX texts to the images and functions behind their symbols."""
 
-    def __init__(self, *, devices: int = 1, version: int = 12080) -> None:
+    def __init__(self, *, devices: int = 1, version: int = 12080, seed: int | None = None) -> None:
         self.devices = devices
+        self.late = Device(seed)
+        self.allocations: dict[int, Allocation] = {}
         self.version = version
         self.attributes = dict(ATTRIBUTES)
         self.kernels: dict[str, tuple[KernelImage, IRModule]] = {}
@@ -89,10 +107,12 @@ class FakeCuda:
         self.foreign: set[int] = set()
         self.host: dict[int, Any] = {}
         self.handles = 100
-        self.context: dict[str, int] = {"now": 0}
+        self.context = ThreadContext()
         self.maps: list[tuple[Any, ...]] = []
         self.dynamic_limit: dict[int, int] = {}
         self.functions: dict[int, str] = {}
+        self.module_of: dict[int, int] = {}
+        self.modules: dict[int, int] = {}
         self.place: dict[int, int] = {}
         self.lost = 0
         self.keep: list[Any] = []
@@ -127,14 +147,26 @@ class FakeCuda:
         self.handles += 1
         return self.handles
 
-    def reserve(self, size: int) -> int:
-        raw = np.zeros(size + 256, np.uint8)
-        start = -raw.ctypes.data % 256
-        raw = raw[start : start + size]
-        address = int(raw.ctypes.data)
-        self.memory[address] = Memory(raw, "device memory", known=True)
+    def reserve(self, allocation: Allocation) -> int:
+        """The address of new memory."""
+        address = allocation.place.address
+        self.allocations[address] = allocation
+        self.memory[address] = Memory(allocation.place.raw, "device memory", known=True)
         self.place[address] = self.current_device()
         return address
+
+    def touching(self, address: int, what: str) -> Callable[[], None]:
+        """What notes an access to the memory at an address as it is now, when it happens."""
+        for base, allocation in self.allocations.items():
+            if base <= address < base + max(1, allocation.size):
+                return lambda: self.late.touch(allocation, what)
+        if not address:
+            return lambda: None
+        raise LookupError(f"{address:#x} is no device memory")
+
+    def give(self, stream: Any, run: Callable[[], None], what: str) -> int:
+        """Give work to a stream."""
+        return 0 if self.late.give(number(stream), self.context["now"], run, what) is not None else INVALID_HANDLE
 
     def current_device(self) -> int:
         return max(0, self.context["now"] - 1000)
@@ -185,7 +217,8 @@ class FakeCuda:
     def cuCtxSetCurrent(self, context: int) -> None:
         self.context["now"] = number(context)
 
-    def cuCtxSynchronize(self) -> None: ...
+    def cuCtxSynchronize(self) -> None:
+        self.late.finish_all(self.context["now"])
 
     # -- modules and functions ---------------------------------------------------------------------------------------
 
@@ -197,16 +230,20 @@ class FakeCuda:
             return INVALID_PTX
         message = b"info: compiled"
         ctypes.memmove(buffers[3], message + b"\0", len(message) + 1)
-        put(out, self.handle())
+        made = self.handle()
+        self.modules[made] = self.context["now"]
+        put(out, made)
         return 0
 
-    def cuModuleUnload(self, module: int) -> None: ...
+    def cuModuleUnload(self, module: int) -> int:
+        return 0 if self.modules.pop(number(module), None) is not None else INVALID_HANDLE
 
     def cuModuleGetFunction(self, out: Any, module: int, symbol: bytes) -> int:
         if symbol.decode() not in self.kernels:
             return NOT_FOUND
         made = self.handle()
         self.functions[made] = symbol.decode()
+        self.module_of[made] = number(module)
         put(out, made)
         return 0
 
@@ -224,22 +261,33 @@ class FakeCuda:
     # -- streams and events ------------------------------------------------------------------------------------------
 
     def cuStreamCreate(self, out: Any, flags: int) -> None:
-        put(out, self.handle())
+        put(out, self.late.create(self.handle(), self.context["now"], blocking=not flags))
 
-    def cuStreamDestroy_v2(self, stream: int) -> None: ...
-    def cuStreamSynchronize(self, stream: int) -> None: ...
-    def cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None: ...
+    def cuStreamDestroy_v2(self, stream: Any) -> int:
+        return self.late.destroy(number(stream))
+
+    def cuStreamSynchronize(self, stream: Any) -> int:
+        return self.late.synchronize(number(stream), self.context["now"]) or self.lost
+
+    def cuStreamWaitEvent(self, stream: Any, event: Any, flags: int) -> int:
+        return self.late.wait(number(stream), number(event), self.context["now"])
 
     def cuEventCreate(self, out: Any, flags: int) -> None:
-        put(out, self.handle())
+        made = self.handle()
+        self.late.events[made] = Event(self.context["now"])
+        put(out, made)
 
-    def cuEventRecord(self, event: int, stream: int) -> None: ...
-    def cuEventSynchronize(self, event: int) -> None: ...
+    def cuEventRecord(self, event: Any, stream: Any) -> int:
+        return self.late.record(number(event), number(stream), self.context["now"])
+
+    def cuEventSynchronize(self, event: Any) -> None:
+        self.late.finish(self.late.events[number(event)].work)
 
     def cuEventElapsedTime(self, out: Any, start: int, end: int) -> None:
         put(out, float(end - start))
 
-    def cuEventDestroy_v2(self, event: int) -> None: ...
+    def cuEventDestroy_v2(self, event: Any) -> int:
+        return 0 if self.late.events.pop(number(event), None) is not None else INVALID_HANDLE
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
@@ -248,17 +296,38 @@ class FakeCuda:
             return INVALID_CONTEXT
         if size > 1 << 32:
             return OUT_OF_MEMORY
-        put(out, self.reserve(size))
+        place = self.late.place(size, self.context["now"])
+        self.late.finish(place.freed)
+        place.freed, place.owner = None, (made := Allocation(place, size))
+        put(out, self.reserve(made))
         return 0
 
-    def cuMemAllocAsync(self, out: Any, size: int, stream: int) -> int:
-        return type(self).cuMemAlloc_v2(self, out, size)
+    def cuMemAllocAsync(self, out: Any, size: int, stream: Any) -> int:
+        if not self.context["now"]:
+            return INVALID_CONTEXT
+        if size > 1 << 32:
+            return OUT_OF_MEMORY
+        made = self.late.allocate(size, number(stream), self.context["now"])
+        if made is None:
+            return INVALID_HANDLE
+        put(out, self.reserve(made))
+        return 0
 
     def cuMemFree_v2(self, pointer: int) -> int:
-        return 0 if self.memory.pop(pointer, None) is not None else INVALID_VALUE
+        if self.memory.pop(pointer, None) is None:
+            return INVALID_VALUE
+        gone = self.allocations.pop(pointer)
+        self.late.touch(gone, "giving back at once")
+        gone.place.owner, gone.place.freed = None, Work(None, set(), "free", done=True)
+        return 0
 
-    def cuMemFreeAsync(self, pointer: int, stream: int) -> int:
-        return type(self).cuMemFree_v2(self, pointer)
+    def cuMemFreeAsync(self, pointer: int, stream: Any) -> int:
+        if pointer not in self.memory:
+            return INVALID_VALUE
+        if not self.late.free(self.allocations[pointer], number(stream), self.context["now"]):
+            return INVALID_HANDLE
+        del self.memory[pointer], self.allocations[pointer]
+        return 0
 
     def cuMemHostAlloc(self, out: Any, size: int, flags: int) -> None:
         made = ctypes.create_string_buffer(size + 16)
@@ -269,19 +338,28 @@ class FakeCuda:
     def cuMemFreeHost(self, pointer: int) -> None:
         del self.host[pointer]
 
-    def cuMemcpyHtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> None:
-        self.pointer(target)
-        ctypes.memmove(target, source, size)
+    def moving(self, what: str, pointers: tuple[int, ...], stream: Any, run: Callable[[], object]) -> int:
+        """Give a copy to a stream that reaches these addresses of the device."""
+        checks = [self.touching(pointer, what) for pointer in pointers]
 
-    def cuMemcpyDtoHAsync_v2(self, target: int, source: int, size: int, stream: int) -> None:
-        self.pointer(source)
-        ctypes.memmove(target, source, size)
+        def move() -> None:
+            for check in checks:
+                check()
+            run()
 
-    def cuMemcpyDtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> None:
-        ctypes.memmove(target, source, size)
+        return self.give(stream, move, what)
 
-    def cuMemsetD8Async(self, pointer: int, value: int, size: int, stream: int) -> None:
-        ctypes.memset(pointer, value, size)
+    def cuMemcpyHtoDAsync_v2(self, target: int, source: int, size: int, stream: Any) -> int:
+        return self.moving("a copy to", (target,), stream, lambda: ctypes.memmove(target, source, size))
+
+    def cuMemcpyDtoHAsync_v2(self, target: int, source: int, size: int, stream: Any) -> int:
+        return self.moving("a copy from", (source,), stream, lambda: ctypes.memmove(target, source, size))
+
+    def cuMemcpyDtoDAsync_v2(self, target: int, source: int, size: int, stream: Any) -> int:
+        return self.moving("a copy", (target, source), stream, lambda: ctypes.memmove(target, source, size))
+
+    def cuMemsetD8Async(self, pointer: int, value: int, size: int, stream: Any) -> int:
+        return self.moving("a fill", (pointer,), stream, lambda: ctypes.memset(pointer, value, size))
 
     def cuPointerGetAttribute(self, out: Any, attribute: int, pointer: int) -> int:
         for base, memory in self.memory.items():
@@ -296,8 +374,8 @@ class FakeCuda:
     # -- launches ----------------------------------------------------------------------------------------------------
 
     def cuLaunchKernel(self, function: Any, *rest: Any) -> int:
-        *shape, shared, _stream, arguments, _extra = rest
-        return self.run(number(function), tuple(shape), shared, arguments)
+        *shape, shared, stream, arguments, _extra = rest
+        return self.run(number(function), tuple(shape), shared, stream, arguments)
 
     def arguments_of(self, function: int) -> Any:
         """The addresses of a launch's arguments are so many."""
@@ -311,12 +389,15 @@ class FakeCuda:
         assert not c.attributes[0].pad
         shape = (c.grid_x, c.grid_y, c.grid_z, c.block_x, c.block_y, c.block_z)
         self.log.append(("shape", *shape))
-        return self.run(number(function), shape, c.shared_bytes, arguments)
+        return self.run(number(function), shape, c.shared_bytes, c.stream, arguments)
 
-    def run(self, function: int, shape: tuple[int, ...], shared: int, arguments: Any) -> int:
-        """Run a kernel: check the launch shape against its loops, read its arguments from memory, interpret it."""
+    def run(self, function: int, shape: tuple[int, ...], shared: int, stream: Any, arguments: Any) -> int:
+        """Launch a kernel: check the launch shape against its loops, read its arguments, interpret it in its turn."""
         if not self.context["now"]:
             return INVALID_CONTEXT
+        module_handle = self.module_of[function]
+        if self.modules[module_handle] != self.context["now"]:
+            return INVALID_HANDLE
         limits = [self.attributes[i] for i in (5, 6, 7, 2, 3, 4)]
         if any(not 0 < n <= most for n, most in zip(shape, limits, strict=True)):
             return INVALID_VALUE
@@ -328,11 +409,13 @@ class FakeCuda:
         func = module[image.symbol]
         values: list[Any] = []
         plain: list[Any] = []
+        checks: list[Callable[[], None]] = []
         for param, address in zip(image.params, arguments, strict=False):
             raw = ctypes.string_at(address, 8)
             if param.pointer:
                 plain.append(int.from_bytes(raw, "little"))
                 values.append(self.pointer(plain[-1]))
+                checks.append(self.touching(plain[-1], f"`{image.name}`"))
             else:
                 size = param.dtype.numpy.itemsize
                 value = np.frombuffer(raw[:size], param.dtype.numpy)[0]
@@ -343,17 +426,30 @@ class FakeCuda:
         if maps:
             assert all(arguments[len(image.params) + i] % 64 == 0 for i in range(len(maps)))
             self.log.append(("maps", maps))
+        record = 0
+        if image.reports:
+            record = ctypes.c_uint64.from_address(arguments[len(image.params) + len(image.tensor_maps)]).value
+
+        def execute() -> None:
+            for check in checks:
+                check()
+            if module_handle not in self.modules:
+                self.late.faults.append(f"`{image.name}` ran when its module was gone")
+            self.interpret(image, module, values, record)
+
+        return self.give(stream, execute, image.name)
+
+    def interpret(self, image: KernelImage, module: IRModule, values: list[Any], record: int) -> None:
+        """Run a kernel, with the address of its report where it has one."""
         try:
             Interpreter(module).call(image.symbol, *values)
         except (BoundsError, RuntimeAssertError) as error:
             if not image.reports:
                 self.lost = ILLEGAL_ADDRESS
-                return 0
-            record = ctypes.c_uint64.from_address(arguments[len(image.params) + len(image.tensor_maps)]).value
+                return
             site = next(i for i, s in enumerate(image.sites) if s.text in str(error))
             for i, word in enumerate((site + 1, 2, 0, 0, 5, 0, 0)):
                 ctypes.c_uint32.from_address(record + 4 * i).value = word
-        return 0
 
     @staticmethod
     def check_shape(func: PrimFunc, image: KernelImage, values: list[Any], shape: tuple[int, ...]) -> None:
