@@ -146,7 +146,9 @@ class Device:
         legacy = self.queues.get(("legacy", queue.context))
         found = [queue.last]
         if queue is legacy:
-            found += [q.last for q in (*self.queues.values(), *self.retired) if q.blocking and q.context == queue.context]
+            found += [
+                q.last for q in (*self.queues.values(), *self.retired) if q.blocking and q.context == queue.context
+            ]
         elif queue.blocking and legacy is not None:
             found.append(legacy.last)
         return {work for work in found if work is not None and not work.done}

@@ -14,7 +14,7 @@ from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import device_module, split
 from tirlower.diagnostics import DeviceError
 from tirlower.driver.gpu_host import host_code
-from tirlower.gpu.launch import GpuKernel, Stream, device_of, driver, open_driver, to_device
+from tirlower.gpu.launch import GpuKernel, Stream, driver, open_driver, to_device
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler here")
@@ -39,6 +39,8 @@ int cuDeviceGet(int *d, int ordinal) { *d = ordinal; return 0; }
 int cuDeviceGetName(char *s, int n, int d) { strncpy(s, "Stub", n); return 0; }
 int cuDeviceGetAttribute(int *o, int a, int d) { *o = a == 75 ? 9 : a == 76 ? 0 : a == 115 ? 1 : 2048; return d; }
 int cuDevicePrimaryCtxRetain(void **c, int d) { *c = CONTEXT; return d; }
+int cuCtxGetCurrent(void **c) { *c = current; return 0; }
+int cuCtxSynchronize(void) { return current != CONTEXT; }
 int cuCtxSetCurrent(void *c) { current = c; return c != CONTEXT; }
 int cuModuleLoadDataEx(void **m, const char *text, u n, int *options, void **values) {
   if (n != 4 || options[0] != 3 || (size_t)values[1] < 1000 || strncmp(text, ".version", 8)) return 1;
@@ -57,7 +59,8 @@ int cuStreamSynchronize(void *s) { return s && s != STREAM; }
 int cuStreamCreate(void **s, u flags) { *s = STREAM; return flags != 1; }
 int cuStreamDestroy_v2(void *s) { return s != STREAM; }
 int cuEventCreate(void **e, u flags) { *e = EVENT; return 0; }
-int cuEventRecord(void *e, void *s) { return e != EVENT || s != STREAM; }
+int cuEventRecord(void *e, void *s) { return e != EVENT || (s && s != STREAM); }
+int cuStreamWaitEvent(void *s, void *e, u flags) { return e != EVENT || (s && s != STREAM) || flags; }
 int cuEventSynchronize(void *e) { return e != EVENT; }
 int cuEventElapsedTime(float *ms, void *a, void *b) { *ms = 1.5f; return a != EVENT || b != EVENT; }
 int cuEventDestroy_v2(void *e) { return e != EVENT; }
@@ -84,11 +87,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def stub(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(driver.LIBRARY_VARIABLE, str(library))
-    for cached in (open_driver, device_of):
-        cached.cache_clear()
+    open_driver.cache_clear()
     yield
-    for cached in (open_driver, device_of):
-        cached.cache_clear()
+    open_driver.cache_clear()
 
 
 def test_a_launch_through_a_c_library() -> None:

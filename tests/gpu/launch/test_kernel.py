@@ -211,8 +211,10 @@ def test_the_call_waits_for_the_stream_that_made_an_array() -> None:
     assert [c[2] for c in cuda.calls("cuEventRecord")] == [55]
     assert [c[1] for c in cuda.calls("cuStreamWaitEvent")] == [77]
     assert cuda.named().index("cuStreamWaitEvent") < cuda.named().index("cuLaunchKernel")
+    arrays = on(cuda, *[np.ones(8, np.float32)] * 3)
     cuda.log.clear()
-    kernel(made, *arrays[1:], stream=55)
+    kernel(Interface(arrays[0], stream=55), *arrays[1:], stream=55)
+    arrays = on(cuda, *[np.ones(8, np.float32)] * 3)
     kernel(Interface(arrays[0], stream=1), *arrays[1:])  # 1 is the name of the default stream
     assert not cuda.calls("cuStreamWaitEvent")
 
@@ -222,9 +224,14 @@ def test_outputs_belong_to_the_stream_of_the_call() -> None:
     A, B = on(cuda, *[np.ones(8, np.float32)] * 2)
     C = kernel(A, B, stream=77)
     assert cuda.calls("cuMemAllocAsync")[-1][-1] == 77
-    assert C.__cuda_array_interface__["stream"] == 77
     del C
     assert cuda.calls("cuMemFreeAsync")[-1][-1] == 77
+    C = kernel(A, B, stream=77)
+    assert C.__cuda_array_interface__["stream"] == 77
+    # Another library's work is expected on the default stream, which waits.
+    assert cuda.calls("cuStreamWaitEvent")[-1][1] == 0
+    del C
+    assert cuda.calls("cuMemFreeAsync")[-1][-1] == 0
 
 
 # -- several devices ---------------------------------------------------------------------------------------------------

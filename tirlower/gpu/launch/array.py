@@ -3,70 +3,111 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from tirlower.call.views import HostArray
-from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
+from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError, DeviceError
 from tirlower.gpu.launch.device import Device, device_of
 from tirlower.gpu.launch.dlpack import CUDA, export
 from tirlower.gpu.launch.facts import Facts
-from tirlower.gpu.launch.stream import order_after, stream_handle
+from tirlower.gpu.launch.order import Users, after_read, after_write, freed_on, shown, streams_of, wait_for, writer_of
+from tirlower.gpu.launch.stream import Stream, default_stream, stream_on
 from tirlower.ir.dtype import DataType, DataTypeError
 
-__all__ = ["DeviceArray", "empty", "to_device"]
+__all__ = ["DeviceArray", "empty", "to_device", "use_on"]
 
 
 class DeviceArray:
     """A C-contiguous array in the memory of a device; other libraries read it without a copy.
 
     Made by :func:`to_device` and :func:`empty`, and by calls that allocate their outputs. ``shape``, ``dtype`` (NumPy's)
-    and ``device`` are as they say; ``pointer`` is the address of the first element. Memory is given back in the order of
-    the stream it was allocated in: a use in another stream has to be ordered before that (wait for it, or keep the array).
+    and ``device`` are as they say; ``pointer`` is the address of the first element.
+
+    An array knows the streams that last wrote and read it: launches, copies and the end of its memory wait for them by
+    themselves. ``users`` are those (:mod:`~tirlower.gpu.launch.order`), ``shown`` says whether another library was given the
+    memory, whose work is expected on the default stream.
     """
 
-    __slots__ = ("__weakref__", "_stream", "device", "dtype", "entry", "pointer", "shape")
+    __slots__ = ("__weakref__", "_home", "device", "dtype", "entry", "pointer", "shape", "shown", "users")
 
-    def __init__(self, device: Device, shape: tuple[int, ...], dtype: DataType, stream: int = 0) -> None:
+    def __init__(self, device: Device, shape: tuple[int, ...], dtype: DataType, stream: Stream | None = None) -> None:
+        self.pointer = 0
+        before = device.enter()
+        try:
+            self._allocate(device, shape, dtype, default_stream(device) if stream is None else stream)
+        finally:
+            device.leave(before)
+
+    @classmethod
+    def made_on(cls, stream: Stream, shape: tuple[int, ...], dtype: DataType) -> DeviceArray:
+        """An array that a call allocates in its stream, in the context of this thread."""
+        made = cls.__new__(cls)
+        made.pointer = 0
+        made._allocate(stream.device, shape, dtype, stream)
+        return made
+
+    def _allocate(self, device: Device, shape: tuple[int, ...], dtype: DataType, stream: Stream) -> None:
         self.device = device
         self.shape = shape
         self.dtype = dtype.numpy
-        self._stream = stream
-        self.pointer = 0
+        self._home = stream
+        self.shown = False
         itemsize = self.dtype.itemsize
-        before = device.enter()
-        try:
-            self.pointer = device.allocate(math.prod(shape) * itemsize, stream)
-        finally:
-            device.leave(before)
+        self.pointer = device.allocate(math.prod(shape) * itemsize, stream.handle)
+        self.users: Users = stream if device.pooled else None
         # What a call reads: the address and the facts, made once.
-        made_on = stream if stream else None
-        self.entry = (self.pointer, Facts.of(str(dtype), itemsize, shape, None, False, device.ordinal, made_on))
+        self.entry = (self.pointer, Facts.of(str(dtype), itemsize, shape, None, False, device.ordinal))
 
     def __del__(self) -> None:
-        if getattr(self, "pointer", 0):
-            before = self.device.enter()
+        if not self.pointer:
+            return
+        device = self.device
+        before = device.enter()
+        try:
+            users = (default_stream(device), *streams_of(self.users)) if self.shown else self.users
             try:
-                self.device.free(self.pointer, self._stream)
-            finally:
-                self.device.leave(before)
+                if device.pooled:
+                    device.free(self.pointer, freed_on(users, self._home).handle)
+                else:
+                    for stream in streams_of(users):
+                        device.driver.synchronize_stream(stream.shared.handle)
+                    device.free(self.pointer, 0)
+            except DeviceError:  # a handle that somebody gave as a number, and that is none any more
+                device.driver.synchronize()
+                device.free(self.pointer, 0)
+        finally:
+            device.leave(before)
+
+    def _on(self, stream: object) -> Stream:
+        """A stream for a copy: the given one, or the one that wrote last."""
+        if stream is not None:
+            return stream_on(self.device, stream)
+        return (writer_of(self.users) or self._home).shared
 
     # -- copies ------------------------------------------------------------------------------------------------------
 
     def numpy(self, stream: object = None) -> HostArray:
-        """A copy in host memory, after the work of a stream (that of its allocation, by default). Waits for it."""
-        handle = self._stream if stream is None else stream_handle(stream)
+        """A copy in host memory, after all work that writes the array, in the order of a stream. Waits for it."""
+        on = self._on(stream)
         out = np.empty(self.shape, self.dtype)
         before = self.device.enter()
         try:
             if out.nbytes:
-                self.device.driver.copy_to_host(out.ctypes.data, self.pointer, out.nbytes, handle)
-            self.device.driver.synchronize_stream(handle)
+                writer = writer_of(self.users)
+                wait_for([s for s in (writer, self._shown_on()) if s is not None], on)
+                self.device.driver.copy_to_host(out.ctypes.data, self.pointer, out.nbytes, on.handle)
+            self.device.driver.synchronize_stream(on.handle)
         finally:
             self.device.leave(before)
         return out
+
+    def _shown_on(self) -> Stream | None:
+        """Where another library may have work on the memory."""
+        return default_stream(self.device) if self.shown else None
 
     def copy_from(self, array: HostArray, stream: object = None) -> DeviceArray:
         """Copy a NumPy array of the same shape and dtype here, in the order of a stream. Waits for it; gives ``self``.
@@ -79,30 +120,52 @@ class DeviceArray:
                 origin="copy_from",
                 help="convert and reshape it first",
             )
-        handle = self._stream if stream is None else stream_handle(stream)
+        on = self._on(stream)
         source = np.ascontiguousarray(array)
         before = self.device.enter()
         try:
             if source.nbytes:
-                self.device.driver.copy_to_device(self.pointer, source.ctypes.data, source.nbytes, handle)
+                use_on(on, [(self, True)])
+                self.device.driver.copy_to_device(self.pointer, source.ctypes.data, source.nbytes, on.handle)
             # Until then a copy from pinned memory could still be reading.
-            self.device.driver.synchronize_stream(handle)
+            self.device.driver.synchronize_stream(on.handle)
         finally:
             self.device.leave(before)
         return self
 
     # -- other libraries ---------------------------------------------------------------------------------------------
 
+    def _show(self, stream: int | None) -> None:
+        """Let another library's stream (None for no stream) work on the memory, after all that uses it."""
+        device = self.device
+        others = [s for s in streams_of(self.users) if s.handle != stream]
+        with device.lock:
+            if stream is not None and others:
+                before = device.enter()
+                try:
+                    for other in others:
+                        other.order_before(stream)
+                finally:
+                    device.leave(before)
+            self.shown = True
+            self.users = shown(self.users)
+
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
-        """The array for CuPy, Numba and others. The stream 0 of an array is told as 1, the protocol's name for it."""
+        """The array for CuPy, Numba and others.
+
+        The default stream waits for all work on the array, for consumers that do not ask for its stream. The one that is
+        named is the only one that uses the array, else that (1, as the protocol calls it).
+        """
+        users = streams_of(self.users)
+        self._show(0)
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
             "data": (self.pointer, False),
             "version": 3,
             "strides": None,
-            "stream": self._stream or 1,
+            "stream": (users[0].shared.handle if len(users) == 1 else 0) or 1,
         }
 
     def __dlpack__(
@@ -119,12 +182,7 @@ class DeviceArray:
         """
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise BufferError("the array is exported where it is, without a copy")
-        if stream != -1:
-            before = self.device.enter()
-            try:
-                order_after(self.device, _unnamed(stream or 0), self._stream)
-            finally:
-                self.device.leave(before)
+        self._show(None if stream == -1 else _unnamed(stream or 0))
         kind = DataType.from_numpy(self.dtype)
         return export(self, self.pointer, self.device.ordinal, kind, self.shape, bool(max_version and max_version[0]))
 
@@ -166,6 +224,35 @@ class DeviceArray:
         return f"<DeviceArray {self.dtype}{list(self.shape)} on device {self.device.ordinal} at {self.pointer:#x}>"
 
 
+def use_on(on: Stream, arrays: Sequence[tuple[DeviceArray, bool]]) -> bool:
+    """Put a use of arrays into a stream, each with whether it is written: the stream waits for those it has to.
+
+    Whether the next such use has to be looked at again. In the context of this thread; an array may stand here twice.
+    """
+    device = on.device
+    again = False
+    waits: dict[Stream, None] = {}
+    before = [(array, array.users) for array, _ in arrays]
+    with device.lock:
+        for array, written in arrays:
+            users, behind = (after_write if written else after_read)(array.users, on)
+            if array.shown:
+                again = True
+                users = shown(users)
+                waits[default_stream(device)] = None
+            elif users != array.users:
+                again = True
+            array.users = users
+            waits.update(dict.fromkeys(behind))
+        try:
+            wait_for(waits, on)
+        except DeviceError:
+            for array, users in before:
+                array.users = users
+            raise
+    return again
+
+
 def _unnamed(stream: int) -> int:
     """The handle of a stream by the protocols' numbers: 1 is the legacy default stream, whose handle is 0."""
     return 0 if stream == 1 else stream
@@ -196,7 +283,8 @@ def empty(
         raise ArgumentTypeError(f"no array has elements of {dtype!r}: {error}", origin="empty") from None
     if kind.is_handle or kind.is_vector or kind.code == "void":
         raise ArgumentTypeError(f"no array has elements of {kind!s}", origin="empty", help="use a numeric dtype")
-    return DeviceArray(device_of() if device is None else device, _shape_of(shape), kind, stream_handle(stream))
+    device = device_of() if device is None else device
+    return DeviceArray(device, _shape_of(shape), kind, stream_on(device, stream))
 
 
 def to_device(array: ArrayLike, *, device: Device | None = None, stream: object = None) -> DeviceArray:
@@ -206,4 +294,6 @@ def to_device(array: ArrayLike, *, device: Device | None = None, stream: object 
     """
     host = np.asarray(array)
     made = empty(host.shape, host.dtype, device=device, stream=stream)
-    return made.copy_from(host.astype(made.dtype, copy=False), stream)
+    made.copy_from(host.astype(made.dtype, copy=False), stream)
+    made.users = None  # nobody else has seen it, and the copy is done
+    return made

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import threading
-from typing import Final
+import weakref
+from typing import TYPE_CHECKING, Final
 
 from tirlower.diagnostics import DeviceError
 from tirlower.gpu.launch.constants import DeviceAttribute
 from tirlower.gpu.launch.driver import Driver, open_driver
 
+if TYPE_CHECKING:
+    from tirlower.gpu.launch.stream import Stream
+
 __all__ = ["Device", "device_of"]
+
+_KEPT: Final = 64
 
 
 class Device:
@@ -18,6 +23,9 @@ class Device:
 
     ``ordinal`` is its number, ``name`` the product, ``arch`` the architecture (``"sm_90"``), ``multiprocessors`` their
     number. Raises :class:`DeviceError` where there is no such device.
+
+    ``streams`` are those that arrays or users hold, by their handles; ``lock`` is held where arrays of the device are put in
+    order for a launch.
     """
 
     def __init__(self, driver: Driver, ordinal: int = 0) -> None:
@@ -34,17 +42,35 @@ class Device:
         self.max_shared: Final = self.attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
         self.pooled: Final = bool(self.attribute(DeviceAttribute.MEMORY_POOLS_SUPPORTED))
         self.alone: Final = driver.device_count == 1
+        self.streams: Final[weakref.WeakValueDictionary[int, Stream]] = weakref.WeakValueDictionary()
+        # Reentrant: what the collector finalizes in between may launch, too.
+        self.lock: Final = threading.RLock()
+        #: the legacy default stream, when it was asked for
+        self.default: Stream | None = None
+        self._kept: list[Stream] = []
         self._threads = threading.local()
 
     def attribute(self, attribute: DeviceAttribute) -> int:
         """A property of the device."""
         return self.driver.device_attribute(self.handle, attribute)
 
+    # -- the context of a thread -------------------------------------------------------------------------------------
+
     def enter(self) -> int | None:
         """Make the device's context that of this thread. The context to :meth:`leave` to, or None.
 
-        Where there is one device a thread gets its context once, for good; otherwise others may choose another device
-        in between, and keep their choice.
+        Others may choose another context in between, and keep their choice; a thread of one device that has none keeps this.
+        """
+        before = self.driver.current_context()
+        if before == self.context:
+            return None
+        self.driver.set_context(self.context)
+        return before if before or not self.alone else None
+
+    def enter_once(self) -> int | None:
+        """As :meth:`enter` for launches: where there is one device a thread gets its context once, for good.
+
+        The driver refuses launches where another library has put its own in its place since (:meth:`reenter`).
         """
         if self.alone:
             try:
@@ -54,16 +80,38 @@ class Device:
                 self.driver.set_context(self.context)
                 self._threads.entered = None
                 return None
-        before = self.driver.current_context()
-        if before == self.context:
-            return None
+        return self.enter()
+
+    def reenter(self) -> bool:
+        """Whether this thread had another context than the device's; it has the device's now."""
+        if self.driver.current_context() == self.context:
+            return False
         self.driver.set_context(self.context)
-        return before
+        return True
 
     def leave(self, before: int | None) -> None:
         """Give the thread the context that it had."""
         if before is not None:
             self.driver.set_context(before)
+
+    # -- streams that others made ------------------------------------------------------------------------------------
+
+    @property
+    def own_stream(self) -> Stream | None:
+        """The default stream of this thread alone, where it was used."""
+        return getattr(self._threads, "stream", None)
+
+    @own_stream.setter
+    def own_stream(self, stream: Stream) -> None:
+        self._threads.stream = stream
+
+    def keep(self, stream: Stream) -> None:
+        """Hold a stream of which only the handle is known, so that it is one object: some of the last."""
+        if len(self._kept) >= _KEPT:
+            del self._kept[0]
+        self._kept.append(stream)
+
+    # -- memory ------------------------------------------------------------------------------------------------------
 
     def allocate(self, size: int, stream: int) -> int:
         """Device memory in the order of a stream (at once where the device has no pool); no byte needs no memory.
@@ -99,10 +147,12 @@ class Device:
         return f"<Device {self.ordinal}: {self.name}, {self.arch}>"
 
 
-@functools.lru_cache(maxsize=64)
 def device_of(ordinal: int = 0, driver: Driver | None = None) -> Device:
     """The device of a number, of the system's driver unless another is given; one object for each.
 
     Raises :class:`DeviceError` without a driver, and without such a device.
     """
-    return Device(open_driver() if driver is None else driver, ordinal)
+    driver = open_driver() if driver is None else driver
+    found = driver.devices.get(ordinal)
+    # Of two threads that are the first, both get the same.
+    return driver.devices.setdefault(ordinal, Device(driver, ordinal)) if found is None else found

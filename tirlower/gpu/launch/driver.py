@@ -10,11 +10,14 @@ import ctypes
 import functools
 import os
 import sys
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tirlower.diagnostics import DeviceError
 from tirlower.gpu.launch import constants
 from tirlower.gpu.launch.constants import DeviceAttribute, FunctionAttribute, JitOption, PointerAttribute
+
+if TYPE_CHECKING:
+    from tirlower.gpu.launch.device import Device
 
 __all__ = ["Driver", "open_driver"]
 
@@ -98,6 +101,8 @@ class Driver:
         #: what machine code calls at addresses of ours
         self._callbacks: list[object] = []
         self._raised: list[Exception] = []
+        #: what :func:`~tirlower.gpu.launch.device.device_of` made
+        self.devices: dict[int, Device] = {}
         code = self.function("cuInit")(0)
         if code:
             raise DeviceError(

@@ -24,7 +24,7 @@ from tirlower.gpu.launch.loaded_module import LoadedModule
 from tirlower.gpu.launch.plan import Plan, Planner
 from tirlower.gpu.launch.report import WARP, GpuReport, make_report
 from tirlower.gpu.launch.signature import device_signature
-from tirlower.gpu.launch.stream import stream_handle
+from tirlower.gpu.launch.stream import Stream, stream_on
 from tirlower.gpu.launch.views import Reader, reader_of
 from tirlower.ir.citizens import FunctionLike
 from tirlower.ir.dtype import DataType
@@ -43,8 +43,8 @@ class GpuKernel(FunctionLike):
     Arrays are those of ``tl.gpu`` (``to_device``, ``empty``), CuPy, PyTorch, and anything with
     ``__cuda_array_interface__`` or ``__dlpack__`` on a CUDA device, in the order of the parameters or by name. Nothing is
     copied, results are written in place; the arrays named in ``outputs`` are allocated and returned. A call checks its
-    arguments, launches, and returns: the work is in the order of ``stream`` (by default that on which the library of the
-    first array works).
+    arguments, launches, and returns: the work is in the order of ``stream``, by default that on which the library of the
+    first array that is not ours works, else the default stream. It waits for what is pending on the arrays in other streams.
 
     A call raises :class:`ArgumentError` before anything runs, and :class:`DeviceError` without a device or where the driver
     refuses. What a kernel's own checks find is raised by the call where the kernel has such checks; it waits for them.
@@ -107,8 +107,10 @@ class GpuKernel(FunctionLike):
             "plans": self._plans,
             "prepare": self._prepare,
             "recheck": self._recheck,
-            "stream_handle": stream_handle,
+            "stream_on": stream_on,
+            "Stream": Stream,
             "DeviceArray": DeviceArray,
+            "made_on": DeviceArray.made_on,
             "pack": struct.Struct(_layout(self.signature, own)).pack,
             "arranged": self._planner.arrange,
             "missing": object(),
@@ -122,7 +124,8 @@ class GpuKernel(FunctionLike):
         shaping = sig.shaping
         values = [f"v{i}" for i in range(len(self._inputs))]
         names: dict[str, str] = {}
-        reads, scalars, key, pointers = [], [], [], []
+        reads: list[str] = []
+        scalars, key, pointers, users = [], [], [], []
         for i, param in enumerate(self._inputs):
             if isinstance(param, ScalarParam):
                 names[param.name] = f"s{i}"
@@ -132,7 +135,15 @@ class GpuKernel(FunctionLike):
             else:
                 names[param.name] = f"p{i}"
                 other = f"(readers.get(v{i}.__class__) or find(v{i}))(v{i})"
-                reads.append(f"        p{i}, f{i} = v{i}.entry if v{i}.__class__ is DeviceArray else {other}")
+                reads += [
+                    f"        if v{i}.__class__ is DeviceArray:",
+                    f"            p{i}, f{i} = v{i}.entry",
+                    f"            u{i} = v{i}.users",
+                    "        else:",
+                    f"            p{i}, f{i} = {other}",
+                    f"            u{i} = None",
+                ]
+                users.append(f"u{i}")
                 key.append(f"f{i}")
                 pointers.append(f"p{i}")
         given = f"({', '.join(values)},)" if values else "()"
@@ -171,17 +182,26 @@ class GpuKernel(FunctionLike):
             "    before = plan.enter()",
             "    try:",
             "        if stream is None:",
-            "            handle = 0 if plan.default is None else plan.default()",
+            "            on = plan.chosen() if plan.sources else plan.default",
+            "            waits = plan.others",
             "        else:",
-            "            handle = stream if stream.__class__ is int else stream_handle(stream)",
-            "        if plan.producers:",
-            "            plan.wait(handle)",
+            "            on = stream if stream.__class__ is Stream else stream_on(plan.device, stream)",
+            "            waits = plan.sources",
+            "        if waits:",
+            "            plan.wait(on, waits)",
         ]
+        if pointers:
+            arrays = ", ".join(f"v{i}" for i, param in enumerate(self._inputs) if isinstance(param, BufferParam))
+            lines += [
+                f"        found = (on, {', '.join(users)})",
+                "        if plan.ordered != found:",
+                f"            plan.order(on, found, ({arrays},))",
+            ]
         by_name = {p.name: p for p in sig.buffers}
         for i, name in enumerate(sig.outputs):
             scope[f"dtype{i}"] = DataType(by_name[name].dtype)
             names[name] = f"o{i}.pointer"
-            lines.append(f"        o{i} = DeviceArray(plan.device, plan.outputs[{i}], dtype{i}, handle)")
+            lines.append(f"        o{i} = made_on(on, plan.outputs[{i}], dtype{i})")
         args, place = [], 0
         for param in sig.params:
             text = names[param.name]
@@ -195,8 +215,10 @@ class GpuKernel(FunctionLike):
             "            memory = host.pool.pop()",
             "        except IndexError:",
             "            memory = host.memory()",
-            f"        slots = pack({', '.join([*args, 'host.table', 'handle', 'memory.scratch'])}, *plan.symbols)",
-            "        error = host.failure(memory) if host.run(slots, memory.record, memory.result) else None",
+            f"        slots = pack({', '.join([*args, 'host.table', 'on.handle', 'memory.scratch'])}, *plan.symbols)",
+            "        error = None",
+            "        if host.run(slots, memory.record, memory.result):",
+            "            error = host.again(slots, memory)",
         ]
         if self.host.returns is not None:
             scope["returned"] = functools.partial(returned_value, self.host.returns)
@@ -205,6 +227,8 @@ class GpuKernel(FunctionLike):
             "        host.pool.append(memory)",
             "        if error is not None:",
             "            raise error",
+            "        if waits and stream is None:",
+            "            plan.publish(on)",
             "    finally:",
             "        if before is not None:",
             "            plan.leave(before)",

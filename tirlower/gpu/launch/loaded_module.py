@@ -78,6 +78,8 @@ class LoadedModule:
             return
         before = self.device.enter()
         try:
+            # What was launched may still run, in any stream.
+            self.device.driver.synchronize()
             for pointer in getattr(self, "_constants", ()):
                 self.device.free(pointer, 0)
             self.device.driver.unload_module(self.handle)

@@ -7,7 +7,7 @@ addresses than the last one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from tirlower.call.dtypes import numpy_dtype
 from tirlower.call.extents import Extent
@@ -15,11 +15,13 @@ from tirlower.call.rules import ArgumentRules
 from tirlower.call.signature import BufferParam, Signature
 from tirlower.call.views import NotAnArray, View
 from tirlower.diagnostics import ArgumentValueError
+from tirlower.gpu.launch.array import DeviceArray, use_on
 from tirlower.gpu.launch.device import Device
 from tirlower.gpu.launch.facts import Facts
 from tirlower.gpu.launch.host_function import HostFunction
-from tirlower.gpu.launch.stream import order_after
-from tirlower.gpu.launch.views import stream_source, view_of
+from tirlower.gpu.launch.order import wait_for
+from tirlower.gpu.launch.stream import Stream, default_stream, stream_on
+from tirlower.gpu.launch.views import StreamSource, stream_source, view_of
 
 __all__ = ["Plan", "Planner"]
 
@@ -29,11 +31,13 @@ class Plan:
 
     ``views`` are the arrays as they were first passed, ``spans`` the bytes that each reaches from its address, ``places`` the
     devices that they state; ``symbols`` are their values; ``offsets`` the bytes before each array's first element that its address is moved to;
-    ``outputs`` the shapes to allocate; ``producers`` the streams of work that made the arguments; ``default`` says which
-    stream the arguments' library works on. ``last`` are the addresses that were checked last.
+    ``outputs`` the shapes to allocate; ``uses`` the positions of our own arrays, and whether each is written. ``sources`` say
+    on which streams the libraries of the other arrays work; a call without a stream runs on the first of them (``default``
+    where there is none), and only the ``others`` are to be waited for. ``last`` are the addresses that were checked last,
+    ``ordered`` a stream with the users of the arrays that were found in order on it.
     """
 
-    __slots__ = ("default", "device", "enter", "host", "last", "leave", "offsets", "outputs", "places", "producers", "spans", "symbols", "views")  # fmt: skip
+    __slots__ = ("default", "device", "enter", "host", "last", "leave", "offsets", "ordered", "others", "outputs", "places", "sources", "spans", "symbols", "uses", "views")  # fmt: skip
 
     def __init__(
         self,
@@ -44,10 +48,11 @@ class Plan:
         symbols: tuple[int, ...],
         offsets: tuple[int, ...],
         outputs: tuple[tuple[int, ...], ...],
-        default: Callable[[], int] | None,
+        uses: tuple[tuple[int, bool], ...],
+        sources: tuple[StreamSource, ...],
     ) -> None:
         self.device = device
-        self.enter = device.enter
+        self.enter = device.enter_once
         self.leave = device.leave
         self.host = host
         self.views = views
@@ -56,16 +61,34 @@ class Plan:
         self.symbols = symbols
         self.offsets = offsets
         self.outputs = outputs
-        # The protocols call the legacy default stream 1; its handle is 0.
-        told = [known.stream for known in facts if known.stream is not None]
-        self.producers = tuple(dict.fromkeys(0 if s == 1 else s for s in told))
-        self.default = default
+        self.uses = uses
+        self.sources = sources
+        self.default = default_stream(device)
+        chosen = sources[0] if sources and callable(sources[0]) else 0
+        self.others = tuple(source for source in sources if source != chosen)
         self.last: tuple[int, ...] = ()
+        self.ordered: tuple[object, ...] = ()
 
-    def wait(self, stream: int) -> None:
-        """Let a stream wait for those that made the arguments."""
-        for producer in self.producers:
-            order_after(self.device, stream, producer)
+    def chosen(self) -> Stream:
+        """The stream of a call that names none."""
+        first = self.sources[0]
+        return stream_on(self.device, first()) if callable(first) else self.default
+
+    def order(self, on: Stream, found: tuple[object, ...], values: Sequence[object]) -> None:
+        """Put the call's use of our own arrays into its stream; ``found`` is the stream with their users as they were."""
+        stream_on(self.device, on)
+        # Values of the same facts as the plan's are ours where those were.
+        if not use_on(on, [(cast("DeviceArray", values[i]), written) for i, written in self.uses]):
+            self.ordered = found
+
+    def wait(self, on: Stream, sources: Sequence[StreamSource]) -> None:
+        """Let a stream wait for what other libraries may have given theirs."""
+        wait_for([stream_on(self.device, source() if callable(source) else source) for source in sources], on)
+
+    def publish(self, on: Stream) -> None:
+        """Let the libraries' streams wait for a call that named none."""
+        for source in self.others:
+            wait_for([on], stream_on(self.device, source() if callable(source) else source))
 
 
 class Planner(ArgumentRules):
@@ -112,9 +135,18 @@ class Planner(ArgumentRules):
         symbols = tuple(self.value(extent, env) for extent in self._at)
         offsets = tuple(self.value(p.elem_offset, env) * numpy_dtype(p.dtype).itemsize for p in self._buffers.values())
         outputs = tuple(self.output_shape(self._buffers[name], env) for name in self.signature.outputs)
-        first = values[self._arrays[0].name] if self._arrays else None
-        default = stream_source(first, ordinal)
-        return Plan(device, self._host(device), tuple(views.values()), facts, symbols, offsets, outputs, default)
+        foreign: dict[StreamSource, None] = {}
+        uses = []
+        for i, (param, known) in enumerate(zip(self._arrays, facts, strict=True)):
+            if isinstance(values[param.name], DeviceArray):
+                uses.append((i, param.written))
+            else:
+                foreign[stream_source(values[param.name], ordinal, known)] = None
+        # A call that names no stream runs where a library works, if one says where.
+        sources = tuple(sorted(foreign, key=lambda source: not callable(source)))
+        return Plan(
+            device, self._host(device), tuple(views.values()), facts, symbols, offsets, outputs, tuple(uses), sources
+        )
 
     def _view(self, param: BufferParam, value: object) -> tuple[View, Facts]:
         try:

@@ -1,24 +1,53 @@
-"""Streams and events: ours, and the handles of those of other libraries."""
+"""Streams and events: ours, and those of other libraries."""
 
 from __future__ import annotations
 
 import operator
 from typing import SupportsIndex, cast
 
-from tirlower.diagnostics import ArgumentTypeError
+from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError, DeviceError
+from tirlower.gpu.launch.constants import STREAM_LEGACY, STREAM_PER_THREAD
 from tirlower.gpu.launch.device import Device, device_of
 
-__all__ = ["Event", "Stream", "order_after", "stream_handle"]
+__all__ = ["Event", "Stream", "default_stream", "stream_handle", "stream_on"]
 
 
 class Stream:
-    """Work of a device in order. A kernel takes one as ``stream=``; ``wait()`` waits for all that it was given."""
+    """Work of a device in order. A kernel takes one as ``stream=``; ``wait()`` waits for all that it was given.
+
+    Arrays keep the streams that used them last, so a stream lives as long as somebody has to be ordered after it. There
+    is one object for each stream of a device (:func:`stream_on`), so that streams are compared by identity.
+    """
+
+    __slots__ = ("__weakref__", "_event", "_owner", "_owns", "_seen", "device", "handle")
 
     def __init__(self, device: Device | None = None, *, non_blocking: bool = True) -> None:
-        self.device = device_of() if device is None else device
-        before = self.device.enter()
-        self.handle = self.device.driver.create_stream(non_blocking)
-        self.device.leave(before)
+        self._owns = False
+        device = device_of() if device is None else device
+        before = device.enter()
+        try:
+            self._set(device, device.driver.create_stream(non_blocking), None)
+            self._owns = True
+        finally:
+            device.leave(before)
+
+    def _set(self, device: Device, handle: int, owner: object) -> None:
+        self.device = device
+        self.handle = handle
+        self._owner = owner
+        # A thread's default stream has no handle that other threads could name. It is in order with the legacy one.
+        self._seen = 0 if handle == STREAM_PER_THREAD else handle
+        self._event = 0
+        if handle != STREAM_PER_THREAD:
+            device.streams[handle] = self
+
+    @classmethod
+    def adopt(cls, device: Device, handle: int, owner: object = None) -> Stream:
+        """A stream that somebody else made: it is not destroyed here, and ``owner`` lives as long as it does."""
+        made = cls.__new__(cls)
+        made._owns = False
+        made._set(device, handle, owner)
+        return made
 
     def wait(self) -> None:
         """Wait for the stream. Raises :class:`DeviceError` where something in it failed."""
@@ -32,13 +61,54 @@ class Stream:
         """An event at the present end of the stream."""
         return Event(self.device, self.handle, timing=timing)
 
+    def order_before(self, handle: int) -> None:
+        """Let what a stream is given from now on wait for what this one was given until now.
+
+        The stream has one event for that, which is kept: recorded anew it only stands later. In the context of this thread.
+        """
+        driver = self.device.driver
+        if not self._event:
+            self._make_event()
+        try:
+            driver.record_event(self._event, self._seen)
+            driver.stream_wait(handle, self._event)
+        except DeviceError as error:
+            error.notes.append(
+                f"stream {handle:#x} was to wait for stream {self.handle:#x}: one that is given as a number has to live "
+                "as long as the arrays that it is used on"
+            )
+            raise
+
+    def _make_event(self) -> None:
+        # An event belongs to the context in which it is made, which may be another library's here.
+        device = self.device
+        before = device.enter()
+        try:
+            made = device.driver.create_event(False)
+        finally:
+            device.leave(before)
+        if self._event:  # another thread was faster
+            device.driver.destroy_event(made)
+        else:
+            self._event = made
+
+    @property
+    def shared(self) -> Stream:
+        """The stream that any thread may give work after this one's: itself, for a thread's own the legacy one."""
+        return self if self._seen == self.handle else default_stream(self.device)
+
     def __cuda_stream__(self) -> tuple[int, int]:
         """The stream for other libraries: the protocol's version, and the handle."""
         return 0, self.handle
 
     def __del__(self) -> None:
-        if hasattr(self, "handle"):
+        if getattr(self, "_event", 0):
+            self.device.driver.destroy_event(self._event)
+        if self._owns:
             self.device.driver.destroy_stream(self.handle)
+
+    def __repr__(self) -> str:
+        return f"<Stream {self.handle:#x} of device {self.device.ordinal}>"
 
 
 class Event:
@@ -99,8 +169,43 @@ def stream_handle(stream: object) -> int:
         ) from None
 
 
-def order_after(device: Device, stream: int, producer: int) -> None:
-    """Let what a stream is given from now on wait for what another one was given until now."""
-    if stream != producer:
-        event = Event(device, producer, timing=False)
-        device.driver.stream_wait(stream, event.handle)
+def default_stream(device: Device) -> Stream:
+    """The legacy default stream of a device, which waits for the blocking streams and they for it."""
+    found = device.default
+    if found is None:
+        found = device.default = stream_on(device, 0)
+    return found
+
+
+def stream_on(device: Device, stream: object) -> Stream:
+    """The one object of a stream of a device: given as what :func:`stream_handle` takes.
+
+    Another library's object lives as long as an array may have to wait for it. A plain handle names a stream that lives
+    as long as the arrays that it is used on. Raises :class:`ArgumentValueError` for one of our streams on another device.
+    """
+    if isinstance(stream, Stream):
+        if stream.device is not device:
+            raise ArgumentValueError(
+                f"expected a stream of device {device.ordinal}, where the arrays are, got one of device "
+                f"{stream.device.ordinal}",
+                origin="call",
+                help=f"make one there: tl.gpu.Stream(device_of({device.ordinal}))",
+            )
+        return stream
+    handle = stream_handle(stream)
+    if handle == STREAM_LEGACY:
+        handle = 0
+    if handle == 0 and device.default is not None:
+        return device.default
+    if handle == STREAM_PER_THREAD:
+        own = device.own_stream
+        if own is None:
+            own = device.own_stream = Stream.adopt(device, handle)
+        return own
+    found = device.streams.get(handle)
+    if found is None:
+        kept = stream is None or isinstance(stream, int)
+        found = Stream.adopt(device, handle, None if kept else stream)
+        if kept:
+            device.keep(found)
+    return found

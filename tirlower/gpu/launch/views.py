@@ -23,7 +23,7 @@ from tirlower.gpu.launch.facts import Facts
 from tirlower.ir.dlpack import pending, unflagged_read_only
 from tirlower.ir.dtype import NumpyDType
 
-__all__ = ["Reader", "facts_of", "reader_of", "stream_source", "view_of"]
+__all__ = ["Reader", "StreamSource", "facts_of", "reader_of", "stream_source", "view_of"]
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, type(None))
 _TO_DEVICE = "copy it to the device first, where one can see it: tl.gpu.to_device(x); .numpy() copies back"
@@ -142,7 +142,7 @@ def _read_dlpack(value: DeviceExporter) -> tuple[int, Hashable]:
     tensor = tensor_of(value, capsule, "pass a CUDA array")
     # The capsule dies here: it frees the exporter's description of the memory; the memory is the argument's own.
     readonly = tensor.readonly or (not tensor.flagged and unflagged_read_only(value))
-    facts = Facts.of(tensor.dtype, tensor.itemsize, tensor.shape, tensor.strides, readonly, int(ordinal))
+    facts = Facts.of(tensor.dtype, tensor.itemsize, tensor.shape, tensor.strides, readonly, int(ordinal), 1)
     return tensor.data, facts
 
 
@@ -191,15 +191,28 @@ def _torch_facts(value: Foreign, said: TorchFacts) -> Facts:
     return Facts(name, itemsize, tuple(map(int, said.shape)), strides, False, int(said.device.index or 0))
 
 
-def stream_source(value: object, device: int) -> Callable[[], int] | None:
-    """What says on which stream the library of an array works now; None where that is the default stream."""
+StreamSource: TypeAlias = "Callable[[], object] | int"
+"""A stream, or what says which one it is now."""
+
+
+def stream_source(value: object, device: int, facts: Facts) -> StreamSource:
+    """On which stream the library of an array may still be writing it: the current one, or that which the array states.
+
+    An array that states none was made on the default stream, as far as anybody knows.
+    """
     library = type(value).__module__.partition(".")[0]
     module = sys.modules.get(library)
     if library == "torch" and module is not None:
         raw = getattr(getattr(module, "_C", None), "_cuda_getCurrentRawStream", None)
-        if raw is not None:  # a tenth of the time of the public function
-            return functools.partial(raw, device)
-        return lambda: int(module.cuda.current_stream(device).cuda_stream)
+        # a tenth of the time of the public function
+        return _torch_source(module.cuda.current_stream if raw is None else raw, device)
     if library == "cupy" and module is not None:
-        return lambda: int(module.cuda.get_current_stream().ptr)
-    return None
+        current: StreamSource = module.cuda.get_current_stream
+        return current
+    return facts.stream or 0
+
+
+@functools.lru_cache(maxsize=64)
+def _torch_source(current: Callable[[int], object], device: int) -> Callable[[], object]:
+    """What says PyTorch's stream of a device; one object for each, so that all tensors have one source."""
+    return functools.partial(current, device)
