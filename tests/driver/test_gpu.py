@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 import tirlower as tl
 from tirlower.diagnostics import CodegenError, LegalityError, TirError
 from tirlower.driver.gpu import resolved_target
+from tirlower.gpu.installed import Installed
 from tirlower.machine.target import Target
 from tirlower.script import ir as I
 from tirlower.script import tir as T
@@ -125,13 +124,33 @@ def test_architectures_that_there_are_not() -> None:
 
 
 def test_a_driver_says_what_ptx_it_takes() -> None:
-    driver = SimpleNamespace(ptx_version=(8, 1))
-    assert resolved_target(Target(SM_80), driver).get("ptx") == 81
-    assert resolved_target(Target("nvptx -arch=sm_80 -ptx=75"), driver).get("ptx") == 75
-    assert resolved_target(Target(SM_80), SimpleNamespace(ptx_version=(9, 3))).get("ptx") == 90
+    here = Installed(("sm_80",), 12010)
+    assert resolved_target(Target(SM_80), here).get("ptx") == 81
+    assert resolved_target(Target("nvptx -arch=sm_80 -ptx=75"), here).get("ptx") == 75
+    assert resolved_target(Target(SM_80), Installed(("sm_80",), 99000)).get("ptx") == 90
     assert resolved_target(Target(SM_80), None) == Target(SM_80)
     with pytest.raises(CodegenError, match="sm_100"):
-        resolved_target(Target("nvptx -arch=sm_100"), driver)
+        resolved_target(Target("nvptx -arch=sm_100"), here)
+
+
+@pytest.mark.parametrize(
+    ("archs", "cuda", "arch", "ptx"),
+    [
+        (("sm_90",), 12040, "sm_90a", 84),  # an H100, with what it alone has
+        (("sm_90", "sm_90"), 12040, "sm_90a", 84),
+        (("sm_90", "sm_100"), 13000, "sm_90", 90),  # one text for both
+        (("sm_90",), 11080, "sm_90", 78),  # a driver older than sm_90a
+        (("sm_86",), 12040, "sm_86", 84),
+        (("sm_100",), 13000, "sm_100a", 90),
+        (("sm_100",), 12040, "sm_90", 84),  # a driver that does not know the device
+        (("sm_70",), 12040, "sm_75", 84),  # older than what is supported: the driver will say so
+    ],
+)
+def test_a_device_says_its_architecture(archs, cuda, arch, ptx) -> None:
+    found = resolved_target(Target("nvptx"), Installed(archs, cuda))
+    assert (found.get("arch"), found.get("ptx")) == (arch, ptx)
+    named = resolved_target(Target("nvptx -arch=sm_75"), Installed(archs, cuda))
+    assert (named.get("arch"), named.get("ptx")) == ("sm_75", ptx)
 
 
 def test_a_limit_on_registers_reaches_the_kernel() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from tirlower.call.slowpath import PackedKernel
 from tirlower.call.views import Result
-from tirlower.diagnostics import DeviceError, TirError
+from tirlower.diagnostics import TirError
 from tirlower.driver.gpu_host import host_code
 from tirlower.driver.kernel import Built
 from tirlower.driver.progress import Progress
@@ -18,8 +18,9 @@ from tirlower.driver.steps import compile_version
 from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
 from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.codegen import GeneratedKernels, compile_options, generate
-from tirlower.gpu.codegen.machine import ARCHITECTURES, ptx_version
-from tirlower.gpu.launch import Driver, GpuKernel, GpuReport, device_of, open_driver
+from tirlower.gpu.codegen.machine import ARCHITECTURES, architecture_of, ptx_version
+from tirlower.gpu.installed import Installed, installed
+from tirlower.gpu.launch import GpuKernel, GpuReport
 from tirlower.gpu.launch.report import KernelReport
 from tirlower.ir.annotations import NOALIAS
 from tirlower.ir.func import PrimFunc
@@ -74,31 +75,20 @@ class DeviceKernel(Built, GpuKernel):
         return _report(self.artifact, GpuKernel.report(self, ordinal))
 
 
-def resolved_target(target: Target, driver: Driver | None) -> Target:
-    """A target with what the machine here has: PTX that its driver takes, and its first device's architecture.
+def resolved_target(target: Target, here: Installed | None) -> Target:
+    """A target with what the machine here has: PTX that its driver takes, and an architecture that all its devices run.
 
-    What the target states stays; without a driver nothing is added.
+    What the target states stays; where there is no driver nothing is added.
     """
-    if driver is None:
+    if here is None:
         return target
     found: dict[str, str | int] = {}
-    if not target.get("arch") and not target.get("mcpu"):
-        have = int(device_of(0, driver).arch.removeprefix("sm_"))
-        numbers = [int(name.removeprefix("sm_")) for name in ARCHITECTURES if name[-1].isdigit()]
-        found["arch"] = f"sm_{max((n for n in numbers if n <= have), default=min(numbers))}"
-    if not target.get("ptx"):
-        arch = str(found.get("arch") or target.get("arch") or target.get("mcpu"))
-        if arch in ARCHITECTURES:
-            version, minor = driver.ptx_version
-            found["ptx"] = ptx_version(arch, driver=10 * version + minor)
+    arch = target.get("arch") or target.get("mcpu")
+    if not arch:
+        arch = found["arch"] = architecture_of(here.archs, here.ptx)
+    if not target.get("ptx") and str(arch) in ARCHITECTURES:
+        found["ptx"] = ptx_version(str(arch), driver=here.ptx)
     return target.with_options(**found) if found else target
-
-
-def _driver() -> Driver | None:
-    try:
-        return open_driver()
-    except DeviceError:
-        return None  # built for another machine: nothing here says what that one has
 
 
 class GpuBackend:
@@ -106,7 +96,7 @@ class GpuBackend:
 
     def resolve(self, target: Target, ctx: PassContext) -> tuple[Target, CompileOptions]:
         """The PTX and the architecture that are here, where the target names none."""
-        target = resolved_target(target, _driver())
+        target = resolved_target(target, installed())
         return target, compile_options(target)
 
     def compiled(self, result: BuildResult, ctx: PassContext) -> DeviceModule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Final
 
 from tirlower.diagnostics import CodegenError, nearest_name
@@ -16,16 +17,23 @@ __all__ = [
     "LLVM_PTX",
     "arch_number",
     "architecture",
+    "architecture_of",
     "compile_options",
     "machine_of",
+    "max_shared",
     "ptx_version",
 ]
 
 ARCHITECTURES: Final[dict[str, int]] = {
     "sm_75": 63, "sm_80": 70, "sm_86": 71, "sm_87": 74, "sm_89": 78, "sm_90": 78, "sm_90a": 80,
-    "sm_100": 86, "sm_100a": 86, "sm_103": 88, "sm_120": 87, "sm_120a": 87,
+    "sm_100": 86, "sm_100a": 86, "sm_103": 88, "sm_103a": 88, "sm_120": 87, "sm_120a": 87, "sm_121": 88, "sm_121a": 88,
 }  # fmt: skip
 """The architectures, each with the first PTX version (times 10) that has it (PTX ISA, release notes)."""
+
+_SHARED_KB: Final = {
+    75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99,
+}  # fmt: skip
+"""The shared memory that one block may have, by architecture (CUDA C++ programming guide, compute capabilities)."""
 
 LLVM_PTX: Final = 90
 """The newest PTX version that LLVM writes."""
@@ -60,6 +68,32 @@ def arch_number(arch: str) -> int:
     90
     """
     return int("".join(ch for ch in arch if ch.isdigit()))
+
+
+def max_shared(arch: str) -> int:
+    """The bytes of shared memory that a block may have on an architecture, static and dynamic together.
+
+    >>> max_shared("sm_90a"), max_shared("sm_86")
+    (232448, 101376)
+    """
+    return _SHARED_KB[arch_number(arch)] << 10
+
+
+def architecture_of(archs: Sequence[str], ptx: int) -> str:
+    """The architecture to write code of for some devices (``"sm_90"`` each) and a driver's PTX version, times ten.
+
+    Devices of one kind get what that kind alone has, such as ``wgmma``; several get what the oldest of them runs, and
+    devices that are not known what the newest known one before them runs.
+
+    >>> architecture_of(["sm_90"], 84), architecture_of(["sm_90", "sm_80"], 84), architecture_of(["sm_110"], 90)
+    ('sm_90a', 'sm_80', 'sm_103')
+    """
+    have = min(map(arch_number, archs))
+    alone = f"sm_{have}a"
+    if len(set(archs)) == 1 and ARCHITECTURES.get(alone, ptx + 1) <= ptx:
+        return alone
+    plain = {arch_number(name): first for name, first in ARCHITECTURES.items() if name[-1].isdigit()}
+    return f"sm_{max((n for n, first in plain.items() if n <= have and first <= ptx), default=min(plain))}"
 
 
 def ptx_version(arch: str, wanted: int = 0, driver: int | None = None) -> int:

@@ -19,7 +19,7 @@ from tirlower.gpu.launch.constants import DeviceAttribute, FunctionAttribute, Ji
 if TYPE_CHECKING:
     from tirlower.gpu.launch.device import Device
 
-__all__ = ["Driver", "open_driver"]
+__all__ = ["LIBRARY_VARIABLE", "Driver", "library_name", "open_driver"]
 
 LIBRARY_VARIABLE = "TIRLOWER_LIBCUDA"
 """The environment variable with the path of the driver's library, where it is not the system's."""
@@ -381,21 +381,25 @@ class Driver:
         return ordinal.value
 
 
+def library_name() -> str:
+    """The driver's library: the system's, or the one that ``TIRLOWER_LIBCUDA`` names."""
+    return os.environ.get(LIBRARY_VARIABLE) or ("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
 @functools.lru_cache(maxsize=1)
 def open_driver() -> Driver:
     """The system's driver, loaded at the first call.
 
     Raises :class:`DeviceError` when there is no driver, or when it refuses to start or shows no device.
     """
-    named = os.environ.get(LIBRARY_VARIABLE)
-    name = named or ("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    name = library_name()
     try:
         library = ctypes.CDLL(name)
     except OSError as error:
         raise DeviceError(
             f"there is no CUDA device here: the driver's library {name} cannot be loaded ({error})",
             origin="driver",
-            notes=[f"it is named by {LIBRARY_VARIABLE}"] if named else [],
+            notes=[f"it is named by {LIBRARY_VARIABLE}"] if os.environ.get(LIBRARY_VARIABLE) else [],
             help=SIMULATE,
         ) from None
     driver = Driver(library)
