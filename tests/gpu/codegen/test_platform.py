@@ -7,10 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from tests.gpu.codegen.building import build, check, has, instructions, kernel, lowered
+import tirlower as tl
+from tests.gpu.codegen.building import ARCHITECTURES, build, check, has, instructions, kernel, lowered
 from tirlower.diagnostics import CodegenError, LoweringError, TirError
 from tirlower.gpu.codegen import compile_module, generate, is_kernel
-from tirlower.ir import IRModule
+from tirlower.gpu.codegen.machine import max_shared
+from tirlower.ir import IRModule, PrimFunc
 from tirlower.machine.target import Target
 from tirlower.script import parse
 
@@ -239,6 +241,40 @@ def test_too_much_static_shared_memory():
     with pytest.raises(TirError, match="bytes of static shared memory; 49152 is the most"):
         build(kernel(params, body.replace("STEP", "400")))
     check(build(kernel(params, body.replace("STEP", "396"))))
+
+
+def dynamic(count: int, static: int = 0) -> PrimFunc:
+    beside = f'z = T.alloc_buffer(({static},), "float32", scope="shared")\nz[tx] = A[tx]\n' if static else ""
+    body = f"""s = T.alloc_buffer(({count},), "float32", scope="shared.dyn")
+{beside}s[tx] = A[tx]
+s[{count} - 32 + tx] = A[tx]
+B[tx] = s[{count} - 1 - tx] + s[31 - tx]{" + z[31 - tx]" if static else ""}"""
+    return kernel(AB, body)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_too_much_dynamic_shared_memory(arch):
+    """What the architecture has, to the byte; ptxas knows only of what is static."""
+    most = max_shared(arch)
+    check(build(dynamic(most // 4), arch))
+    text = rf"`k_kernel` has {most + 4} bytes of dynamic shared memory; a block has at most {most} on {arch}"
+    with pytest.raises(CodegenError, match=text) as caught:
+        build(dynamic(most // 4 + 1), arch)
+    assert "smaller tiles or fewer stages" in str(caught.value)
+
+
+def test_static_and_dynamic_shared_memory_are_one():
+    most = max_shared("sm_90a")
+    check(build(dynamic(most // 4 - 32, 32), "sm_90a"))
+    with pytest.raises(
+        CodegenError, match="and 128 bytes of static shared memory; a block has at most 232448 on sm_90a"
+    ):
+        build(dynamic(most // 4 - 28, 32), "sm_90a")
+
+
+def test_a_quarter_of_a_mebibyte_is_refused_by_a_build():
+    with pytest.raises(CodegenError, match="has 262144 bytes of dynamic shared memory"):
+        tl.build(dynamic(1 << 16), target="nvptx -arch=sm_90a")
 
 
 # -- failures --------------------------------------------------------------------------------------------------------

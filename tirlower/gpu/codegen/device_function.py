@@ -93,7 +93,9 @@ def _define(caller: Emitter, name: str, func: PrimFunc, op: Call) -> _DeviceFunc
     if not own.reported:
         function.drop_last_parameter()
     # It is inlined into the kernel.
-    device_state(state, caller.kernel.name).shared += own.shared
+    kernel = device_state(state, caller.kernel.name)
+    kernel.shared += own.shared
+    kernel.dynamic = max(kernel.dynamic, own.dynamic)
     return _DeviceFunction(function, found, own.reported)
 
 

@@ -15,7 +15,7 @@ from tirlower.emit.llvm_text import PTR, VOID, Attribute, Function, Param
 from tirlower.emit.statements import emit_statement
 from tirlower.emit.types import memory_bytes, register_type
 from tirlower.gpu.artifact import KernelImage, KernelParam, ReportKind, ReportSite, TensorMapSpec
-from tirlower.gpu.codegen.machine import arch_number
+from tirlower.gpu.codegen.machine import arch_number, max_shared
 from tirlower.gpu.codegen.rules import device_state
 from tirlower.gpu.codegen.tensor_maps import tensor_maps_of
 from tirlower.ir.annotations import MIN_BLOCKS, entries_of, number_of
@@ -234,6 +234,16 @@ def emit_kernel(state: ModuleState, code: KernelCode) -> None:
             origin="codegen",
             span=func.span,
             help='allocate it with scope "shared.dyn", of which there is more',
+        )
+    most = max_shared(state.machine.cpu)
+    if device.shared + device.dynamic > most:
+        static = f" and {device.shared} bytes of static shared memory" if device.shared else ""
+        raise CodegenError(
+            f"the kernel `{code.name}` has {device.dynamic} bytes of dynamic{static or ' shared memory'}; a block has at "
+            f"most {most} on {state.machine.cpu}",
+            origin="codegen",
+            span=func.span,
+            help="use smaller tiles or fewer stages",
         )
     code.reports = device.reported
     if not code.reports:

@@ -100,6 +100,11 @@ class GpuPlatform(Platform):
             if found is None:
                 found = em.module.global_variable(DYNAMIC_SHARED, array(0, I8), addrspace=3, align=_DYNAMIC_ALIGN)
             root.align = max(root.align, _DYNAMIC_ALIGN)
+            extents = [extent.value for extent in buffer.shape if isinstance(extent, IntImm)]
+            if len(extents) == len(buffer.shape):  # what the launch alone knows, it checks
+                device = device_state(em.state, em.kernel.name)
+                size = math.prod(extents) * memory_bytes(buffer.dtype) * buffer.dtype.lanes
+                device.dynamic = max(device.dynamic, size)
             em.define(buffer.data, em.b.addrspacecast(found, PTR))
             return
         count = _constant_elements(em, buffer, op)

@@ -60,8 +60,9 @@ class DeviceState:
     extents: dict[str, int | None] = field(default_factory=dict)
     maps: tuple[TensorMapSpec, ...] = ()
     map_addresses: Sequence[Value] = ()
-    #: bytes of static shared memory
+    #: bytes of static shared memory, and of dynamic as far as they are constant
     shared: int = 0
+    dynamic: int = 0
     #: the address of the first barrier
     barriers: Value | None = None
     #: accumulators of products under way, as data and offset -> PTX's type and how many
