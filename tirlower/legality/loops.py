@@ -12,6 +12,7 @@ from tirlower.ir.functor import Mutator, pre_order_visit
 from tirlower.ir.node import Node
 from tirlower.ir.stmt import Block, BufferStore, Evaluate, For, ForKind, Stmt, seq
 from tirlower.legality.notes import LoopNote
+from tirlower.legality.thread_copies import require_own_copies
 
 __all__ = ["check_loops", "loop_notes", "without_idle_jumps"]
 
@@ -53,6 +54,7 @@ def check_loops(name: str, scop: poly.Scop) -> tuple[LoopNote, ...]:
     if any(loop.kind is ForKind.THREAD_BINDING and UNCHECKED not in loop.annotations for loop in loops):
         reduced = {loop: data for loop in loops if loop.kind is ForKind.THREAD_BINDING and (data := _reduced(loop))}
         races = {id(race.loop.node): race.verdict for race in poly.races(scop, reduced=reduced)}
+        require_own_copies(name, scop, reduced)
     notes: dict[int, LoopNote] = {}
     for loop in loops:
         if id(loop) in notes:

@@ -27,4 +27,5 @@ from tirlower.poly.pointers import Pointers
 from tirlower.poly.reductions import Reduction
 from tirlower.poly.reorder import can_distribute, can_fuse, can_reorder
 from tirlower.poly.scop import Access, Loop, Scop, Statement
+from tirlower.poly.thread_copies import OtherCopy, other_copies
 from tirlower.poly.verdict import Point, Verdict, Witness

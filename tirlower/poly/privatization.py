@@ -16,7 +16,7 @@ from tirlower.poly.execution_order import common_loops, ways_before
 from tirlower.poly.isl import Solver, available, default_solver
 from tirlower.poly.scop import Access, Loop, Scop
 
-__all__ = ["is_private"]
+__all__ = ["covered_within", "is_private"]
 
 
 def is_private(scop: Scop, data: Var, loop: Loop, solver: Solver | None = None) -> bool | None:
@@ -35,11 +35,11 @@ def is_private(scop: Scop, data: Var, loop: Loop, solver: Solver | None = None) 
         return False
     reads = [access for access in accesses if not access.is_write]
     writes = [access for access in accesses if access.is_write]
-    found = [_covered(scop, read, writes, loop, solver or default_solver()) for read in reads]
+    found = [covered_within(scop, read, writes, loop, solver or default_solver()) for read in reads]
     return False if False in found else None if None in found else True
 
 
-def _covered(scop: Scop, read: Access, writes: list[Access], loop: Loop, solver: Solver) -> bool | None:
+def covered_within(scop: Scop, read: Access, writes: list[Access], loop: Loop, solver: Solver) -> bool | None:
     """Whether a read sees only what was written before it in the same iteration of ``loop``; None if not known."""
     if read.indices is None:
         return None
