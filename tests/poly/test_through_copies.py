@@ -182,6 +182,12 @@ def test_copies_need_no_isl_flow(monkeypatch: pytest.MonkeyPatch) -> None:
     sch.pack("A", layout=lambda i, j: [j // 4, i, j % 4])
     sch = tl.Schedule(parse(UPDATED))
     sch.cache_read("C", "A", "local")
+    # A loop of one iteration is in the subscripts, and in those of the copies it is not.
+    sch = tl.Schedule(parse(UPDATED))
+    outer, _ = sch.split(sch.loop("j"), [1, None])
+    sch.reorder(outer, sch.loop("k"))
+    sch.stage_mem("k", "C")
+    sch.pack("A", layout=lambda i, j: [j // 4, i, j % 4])
 
 
 OWN = """

@@ -112,3 +112,23 @@ def test_the_same_nest_in_another_module_is_not_asked_again() -> None:
     other = sch.copy()
     other.annotate(other.loop("i"), "note", 1)
     assert sch.can("parallel", "i").proved and len(sch._facts._answers) == answers
+
+
+def test_of_many_parameters_those_stay_that_the_part_names() -> None:
+    given = ", ".join(f'B{n}: T.Buffer((8,), "int32")' for n in range(12))
+    func = parse(f"""
+@T.prim_func
+def f(n: T.int32, X: T.Buffer((n,), "int32"), A: T.Buffer((99,), "int32"), {given}):
+    m = B3[0]
+    T.evaluate(T.assume(m > 8))
+    for i in range(8):
+        A[i + m] = A[i] + B5[i]
+    for j in range(7):
+        B7[j] = B7[j + 1]
+""")
+    assert compared(func) == (2, 0)
+    facts = Facts()
+    first, _ = (way for way, stmt in facts.inside(func.body) if isinstance(stmt, For))
+    part = part_of(func, ("body", *first), facts.uses)
+    assert part is not None and {buffer.name for buffer in part.func.buffers} == {"X", "A", "B3", "B5"}
+    assert [param.name for param in part.func.params if not param.dtype.is_handle] == ["n"]

@@ -62,8 +62,9 @@ class PrimFunc(Node):
             handles = {b: Var(f"{b.name}_handle", HANDLE) for b in given if isinstance(b, Buffer)}
             self.params = tuple([handles[p] if isinstance(p, Buffer) else p for p in given])
             self.buffer_map = {**self.buffer_map, **{handle: buffer for buffer, handle in handles.items()}}
+        known = set(self.params)
         for var in self.buffer_map:
-            if not any(var is p for p in self.params):
+            if var not in known:
                 raise WellFormedError(f"the buffer map names {var.name!r}, which is no parameter", span=self.span)
             if not var.dtype.is_handle:
                 raise WellFormedError(f"the parameter {var.name!r} of a buffer is a handle, got {var.dtype!s}")

@@ -204,6 +204,23 @@ class Rebuilt:
                 plan, at = sub, at + 1
         return None if plan.edit is not None else tuple(out)
 
+    def beside(self) -> tuple[Steps, int, bool] | None:
+        """Where all changes are (:meth:`~tirlower.schedule.sites.Moves.beside`)."""
+        plan, way = self._plan, list[Step]()
+        while (
+            plan.edit is None and not (plan.before or plan.after or plan.many or plan.flat) and len(plan.children) == 1
+        ):
+            [(step, sub)] = plan.children.items()
+            if step == "stmts":
+                if sub.left == 1 or len(sub.children) != 1:
+                    return None
+                [(number, _)] = sub.children.items()
+                assert isinstance(number, int)
+                return (*way, "stmts"), number, sub.grown[number + 1] != 0
+            way.append(step)
+            plan = sub
+        return None
+
     def made(self) -> Iterator[tuple[Steps, Stmt]]:
         """The statements that replaced others or were put in, each with its new place."""
         stack: list[tuple[_Plan, Steps, bool]] = [(self._plan, (), False)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tirlower.ir.expr import BufferLoad, Call, Var, const
+from tirlower.ir.expr import BufferLoad, Call, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op
@@ -33,6 +33,9 @@ from tirlower.schedule.edits import Steps
 from tirlower.schedule.uses import UsesOf
 
 __all__ = ["Part", "part_of"]
+
+FEW = 8
+"""Of so many parameters none is left out of a part."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,23 @@ def part_of(func: PrimFunc, steps: Steps, uses: UsesOf) -> Part | None:
         if any(op.buffer.data in written for one in asked for op in each(BufferLoad, one)):
             return None
     elsewhere = [data for data in allocated if any(data in uses(stmt).memory for part in beside for stmt in part)]
-    return Part(func.with_body(made), tuple(key), frozenset(elsewhere))
+    return Part(_with_its_own(func, made, uses), tuple(key), frozenset(elsewhere))
+
+
+def _with_its_own(func: PrimFunc, body: Stmt, uses: UsesOf) -> PrimFunc:
+    """A function with a part of its body, and of the buffers that are its parameters those that this uses, or whose shapes name
+    sizes: of a function of 120 parameters each question would begin with all of them."""
+    if len(func.buffer_map) <= FEW:
+        return func.with_body(body)
+    memory = uses(body).memory
+    left = {
+        param
+        for param, buffer in func.buffer_map.items()
+        if buffer.data not in memory and all(isinstance(one, IntImm) for one in (*buffer.shape, *buffer.strides))
+    }
+    params = tuple([param for param in func.params if param not in left])
+    kept = {param: buffer for param, buffer in func.buffer_map.items() if param not in left}
+    return func.with_(params=params, buffer_map=kept, body=body)
 
 
 def _around(

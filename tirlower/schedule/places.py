@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Expr
+from tirlower.ir.expr import BufferLoad, Expr, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
 from tirlower.ir.query import each
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, For, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, For, Seq, Stmt, While
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.sites import Steps
 
 __all__ = [
     "allocation_of",
     "blocks_at",
+    "comes_before",
     "common_place",
     "headers",
     "home_of_new",
@@ -110,6 +111,19 @@ def allocation_of(facts: Facts, func: PrimFunc, buffer: Buffer) -> tuple[Steps, 
         if isinstance(stmt, AllocBuffer) and stmt.buffer is buffer:
             return ("body", *way), stmt
     return None
+
+
+def comes_before(func: PrimFunc, one: Steps, other: Steps) -> bool:
+    """Whether what stands at a place runs before what stands at another one, always: it is in front of it in a sequence, and the
+    loops around both run once at most."""
+    depth = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), -1)
+    if depth < 0:
+        return False
+    around = (stmt for stmt in Path(one[:depth]).chain(func) if isinstance(stmt, (For, While)))
+    if any(isinstance(stmt, While) or not is_const_int(stmt.extent, 1) for stmt in around):
+        return False
+    mine, theirs = one[depth], other[depth]
+    return isinstance(mine, int) and isinstance(theirs, int) and mine < theirs
 
 
 def common_place(paths: Sequence[Steps]) -> Steps:

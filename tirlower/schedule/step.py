@@ -407,7 +407,7 @@ def _after(step: Step, change: Change, owner: Owner) -> tuple[State, list[Handle
                 of[output] = handle
         outputs.append(handle)
     if change.forward.ended:
-        _tell(state, table, change, ended, of)
+        _tell(table, change_of.gone, change, ended, of)
     if change.forward.twins:
         twins = {**twins}
         for handle in state.places:
@@ -430,14 +430,13 @@ def _copies(state: State, handle: Handle, forward: Forward) -> tuple[Stmt, ...]:
     return forward.twins.get(old, ()) if isinstance(old, Stmt) else ()
 
 
-def _tell(state: State, table: dict[Handle, Place], change: Change, ended: Ended, of: Mapping[Stmt, Handle]) -> None:
+def _tell(
+    table: dict[Handle, Place], gone: Mapping[Handle, Stmt], change: Change, ended: Ended, of: Mapping[Stmt, Handle]
+) -> None:
     """Say of the handles that ended what they became."""
-    for handle, place in table.items():
-        if place is ended:
-            old = state.stmt(handle)
-            assert isinstance(old, Stmt)
-            became = tuple(of[new] for new in change.forward.ended[old] if new in of)
-            table[handle] = dataclasses.replace(ended, became=became)
+    for handle, old in gone.items():
+        became = tuple(of[new] for new in change.forward.ended.get(old, ()) if new in of)
+        table[handle] = dataclasses.replace(ended, became=became)
 
 
 def _refusal(step: Step, verdict: Verdict) -> ScheduleError:

@@ -110,6 +110,21 @@ class Trails:
                 at += 1
             trail = inner
 
+    def beside(self) -> tuple[Steps, int, bool] | None:
+        """Where all changes are (:meth:`~tirlower.schedule.sites.Moves.beside`)."""
+        trail, here = self.root, list[Step](["body"])
+        while not trail.gone and len(trail.children) == 1:
+            [(step, inner)] = trail.children.items()
+            if isinstance(step, int):
+                # The statements of a flat one are among the parts, behind those in front.
+                stays = not trail.first and len(trail.parts) > 1 if trail.flat else len(trail.parts) == 1
+                return ((*here, "stmts"), step, trail.start(step + 1) != step + 1) if stays else None
+            if len(trail.parts) != 1:
+                break
+            here.append(step)
+            trail = inner
+        return None
+
     def _stays(self, trail: Trail) -> bool:
         """Whether nothing else was said of a statement than that it stays where it is."""
         old = trail.old

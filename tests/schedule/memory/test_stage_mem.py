@@ -9,6 +9,7 @@ import pytest
 import tirlower as tl
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, IllegalStep, NotApplicable, NotFound
+from tirlower.poly import same_values
 from tirlower.script import parse
 
 UPDATE = """
@@ -113,3 +114,35 @@ def f(A: T.Buffer((20,), "int32"), X: T.Buffer((16,), "int32")):
     with pytest.raises(IllegalStep) as caught:
         sch.stage_mem("j", window)
     assert str(caught.value.witness).endswith(f"reads {outside}")
+
+
+PARTED = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
+    for r in range(TIMES):
+        for i, j in T.grid(8, 5):
+            C[i, j] = 0
+            for k in range(8):
+                C[i, j] = C[i, j] + A[i, k]
+        for u in range(8):
+            for v in range(START, 8):
+                C[u, v] = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("times", "start", "stored"),
+    [("1", "5", True), ("3", "5", True), ("1", "4", True), ("1", "0", False), ("3", "0", False)],
+)
+def test_what_is_written_elsewhere_is_stored_unless_all_of_it_is_written_later(
+    times: str, start: str, stored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if start == "5":  # bounds say that the stores are apart
+
+        def flow(*_: object) -> Any:
+            raise AssertionError("the flow of values was asked for")
+
+        monkeypatch.setattr(same_values._Question, "_flow", flow)
+    text = PARTED.replace("TIMES", times).replace("START", start)
+    sch = taken(text, lambda sch: sch.stage_mem("j", "C", inside=True))
+    assert ("] = C_local[ax0, ax1]" in str(sch.mod["main"])) is stored

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tirlower.arith.analyzer import ConstIntBound
 from tirlower.diagnostics import BadArgument
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.expr import Expr, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
 from tirlower.ir.query import each
-from tirlower.ir.stmt import Block, For, Stmt
+from tirlower.ir.stmt import Block, BufferStore, For, Stmt
 from tirlower.poly.scop import Access
 from tirlower.schedule.draft import Made
 from tirlower.schedule.kind import Kind, Slot, Takes
@@ -24,8 +25,8 @@ from tirlower.schedule.memory.staging import (
     touched_under,
     window_of,
 )
-from tirlower.schedule.places import loops_at, reading, writing
-from tirlower.schedule.sites import Site, Steps
+from tirlower.schedule.places import comes_before, loops_at, reading, writing
+from tirlower.schedule.sites import Site, Steps, at_site
 from tirlower.schedule.step import Step
 
 __all__ = ["STAGE_MEM", "stages"]
@@ -57,7 +58,7 @@ def stages(
     writes = any(access.is_write for access in accesses)
     filled = writes and not _reads_first(step, Site(func_name, path), accesses, unless)
     loads = [bool(load)] if load != "auto" else [False, True] if filled else [True]
-    left = writes and not _is_the_result(step, func, path, buffer)
+    left = writes and not _is_the_result(step, func_name, path, buffer)
     stores = [bool(store)] if store != "auto" else [False, True] if left else [writes]
 
     def drafted(with_load: bool, with_store: bool, guard: Expr | None) -> Made:
@@ -91,12 +92,37 @@ def _reads_first(step: Step, site: Site, accesses: Sequence[Access], unless: Exp
     return not accesses[0].is_write
 
 
-def _is_the_result(step: Step, func: PrimFunc, path: Steps, buffer: Buffer) -> bool:
-    """Whether what is written of a buffer at a place is all that is ever written there, and is looked at elsewhere or behind the
-    function: a stage that stores nothing needs no proof."""
-    if any(way[: len(path)] != path for way, _ in writing(step.facts, func, buffer)):
+def _is_the_result(step: Step, func_name: str, path: Steps, buffer: Buffer) -> bool:
+    """Whether what is written of a buffer at a place certainly stays there, and is looked at elsewhere or behind the function: a
+    stage that stores nothing needs no proof."""
+    func = step.state.mod[func_name]
+    inside: list[Site] = []
+    outside: list[Site] = []
+    for way, _ in writing(step.facts, func, buffer):
+        (inside if way[: len(path)] == path else outside).append(Site(func_name, way))
+    later = [site for site in outside if not comes_before(func, site.steps, path)]
+    if outside and not (buffer in func.buffers and _are_apart(step, inside, later)):
         return False
     return buffer in func.buffers or any(way[: len(path)] != path for way, _ in reading(step.facts, func, buffer))
+
+
+def _are_apart(step: Step, some: Sequence[Site], others: Sequence[Site]) -> bool:
+    """Whether the bounds of subscripts say that no store at some places is of an element that one at other places writes."""
+    known = [_bounds(step, site) for site in some] if others else []
+    for site in others:
+        theirs = _bounds(step, site)
+        for mine in known:
+            pairs = zip(mine, theirs, strict=True)
+            if not any(a.max_value < b.min_value or b.max_value < a.min_value for a, b in pairs):
+                return False
+    return True
+
+
+def _bounds(step: Step, site: Site) -> list[ConstIntBound]:
+    """The bounds of the subscripts of a store."""
+    store, analyzer = at_site(step.state.mod, site), step.analyzer(site)
+    assert isinstance(store, BufferStore)
+    return [analyzer.const_int_bound(index) for index in store.indices]
 
 
 def _make(step: Step) -> list[Callable[[], Made]]:
