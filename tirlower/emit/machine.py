@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tirlower.emit.llvm_text import FastMath
 from tirlower.emit.vmath.algebra import FMA_FEATURES
+from tirlower.machine.dots import Dots
 from tirlower.machine.target import Target
 
 __all__ = ["Machine", "fast_math_of"]
@@ -75,6 +76,12 @@ class Machine:
         """Whether products are fused with sums as they are written: FuseMultiplyAdd does it, and nothing behind it."""
         has_fma = self.triple.startswith(("aarch64", "arm64")) or not FMA_FEATURES.isdisjoint(self.features)
         return has_fma and bool(self.fast_math & FastMath.CONTRACT) and not self.lets_llvm_fuse
+
+    @property
+    def dots(self) -> Dots | None:
+        """The instructions for dot products of short integers; None without any."""
+        found = Dots.of(self.features, self.vector_width) if self.is_x86 else Dots()
+        return None if found == Dots() else found
 
     @property
     def operation_flags(self) -> FastMath:

@@ -15,6 +15,7 @@ from typing import Final
 
 from tirlower.diagnostics import TirError
 from tirlower.machine.cpu import HostCpu, effective_cpu_count, features_of, host_cpu
+from tirlower.machine.dots import Dots
 from tirlower.machine.target import Target
 
 __all__ = ["Processor"]
@@ -99,6 +100,11 @@ class Processor:
     def registers(self) -> int:
         """Vector registers."""
         return self.cpu.vector_registers
+
+    @property
+    def dots(self) -> Dots:
+        """Its instructions for dot products of short integers."""
+        return Dots.of(self.cpu.enabled, self.cpu.vector_bits)
 
     @property
     def fused(self) -> bool:

@@ -66,6 +66,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tir_only.make_unpacked_api": ("MakeUnpackedAPI",),
     "memory.verify_memory": ("VerifyMemory",),
     "tir_only.assume_branches": ("UseAssumeToReduceBranches",),
+    "loops.dot_products": ("DotProducts",),
     "loops.expand_lanes": ("ExpandLanes",),
     "loops.hoist": (
         "HoistedConditionals",

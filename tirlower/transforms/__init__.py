@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tirlower.transforms.dtypes.narrow import ForceNarrowIndexToInt32, NarrowDataType
     from tirlower.transforms.dtypes.storage_legalize import BF16StorageLegalize, FP8StorageLegalize
     from tirlower.transforms.host.bind_target import AnnotateEntryFunc, BindTarget
+    from tirlower.transforms.loops.dot_products import DotProducts
     from tirlower.transforms.loops.expand_lanes import ExpandLanes
     from tirlower.transforms.loops.hoist import (
         HoistedConditionals,

@@ -106,6 +106,37 @@ def test_types(dtype: str, result: str):
     assert found.nests[0].recipe == "contraction"
 
 
+VNNI = "llvm -mcpu=cascadelake -mcache=32K,1M,32M -num_threads=2"
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("dtype", "group"), [("int8", 4), ("int16", 2)])
+def test_short_integers_go_in_groups(form: str, dtype: str, group: int):
+    found = scheduled(product(form, (13, 39, 2 * group), dtype=dtype, result="int32"), VNNI)
+    [nest] = found.nests
+    assert nest.recipe == "contraction" and nest.parameters["group"] == group and nest.parameters["packed"] == ("B",)
+    assert "vpdp" in str(tl.lower(found.function, VNNI))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "spec", "target", "group"),
+    [
+        ((13, 17, 8), "mk,nk->mn", VNNI, 4),
+        ((13, 17, 8), "mk,kn->mn", AVX2, 2),
+        ((13, 17, 8), "mk,kn->mn", "llvm -mcpu=x86-64 -num_threads=1", 1),
+        ((13, 17, 9), "mk,kn->mn", VNNI, 1),  # what is over of a group would need zeros of A
+        ((13, 17, 8), "km,kn->mn", VNNI, 1),
+        ((2, 40, 16), "mk,kn->mn", VNNI, 1),
+        ((70, 40, 2176), "mk,kn->mn", "llvm -mcpu=cascadelake -mcache=1K,8K,64K -num_threads=1", 4),
+    ],
+)
+def test_groups_of_bytes(sizes: tuple[int, int, int], spec: str, target: str, group: int):
+    found = planned(product("block", sizes, spec, "int8", "int32"), target)
+    assert found.nests[0].parameters["group"] == group
+    replays(found)
+    same_bits(found, target)
+
+
 @pytest.mark.parametrize(
     ("form", "sizes"), [("block", (333, 517, 129)), ("local", (7, 100, 300)), ("plain", (64, 200, 77))]
 )

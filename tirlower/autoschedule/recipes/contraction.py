@@ -9,7 +9,7 @@ The loops may be a block with an init, plain loops over C itself, or plain loops
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -18,7 +18,7 @@ from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, seconds_of
 from tirlower.autoschedule.places import block_in, loop_in
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.verbs import Verbs
-from tirlower.ir.expr import IntImm
+from tirlower.ir.expr import Expr, IntImm
 from tirlower.ir.stmt import AllocBuffer, Block, For, Seq, Stmt
 from tirlower.machine.processor import Processor
 from tirlower.poly import Access, Loop, Statement
@@ -34,6 +34,9 @@ BUSY: Final = 8
 
 _TOGETHER: Final = ("block", "perfect")
 """The forms in which loops of the sum stand directly in those over C."""
+
+FEW: Final = 4
+"""Rows below which panels in groups cost more to make than instructions for dot products save."""
 
 PAGE: Final = 4096
 """Bytes after which addresses meet in the same lines of the first cache."""
@@ -70,7 +73,8 @@ class ContractionFacts(Facts):
 @dataclass(frozen=True)
 class ContractionPlan(Plan):
     """``rows`` x ``columns`` is the tile; ``packed`` names the buffers that are copied to panels, ``block`` is how many columns
-    are at a time, ``depth`` how many steps of the sum (0: all); ``parallel`` is the loop that runs so, by name."""
+    are at a time, ``depth`` how many steps of the sum (0: all), ``group`` how many of them an instruction takes at once;
+    ``parallel`` is the loop that runs so, by name."""
 
     rows: int = 1
     columns: int = 1
@@ -79,6 +83,7 @@ class ContractionPlan(Plan):
     packed: tuple[str, ...] = ()
     block: int = 0
     depth: int = 0
+    group: int = 1
     outer: str = ""
     """The loop whose tiles go outermost: "rows" or "columns"."""
     parallel: str | None = None
@@ -186,7 +191,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         vectors = max(1, min(vectors, n // lanes))
         columns = min(n, vectors * lanes)
         rows = tile_of(m, registers, max(vectors, pieces_of(columns, lanes)))
-        packed, block, at_once, why = self._packed(facts, processor, m, n, depth, rows, columns)
+        group = self._group(facts, processor, m, depth)
+        packed, block, at_once, why = self._packed(facts, processor, m, n, depth, rows, columns, group)
         if not facts.contiguous and not packed:
             if facts.a.buffer is facts.b.buffer:
                 return Refusal(
@@ -195,7 +201,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             return Refusal(
                 f"`{_name(facts.b)}` is not contiguous along the columns, and {m} rows do not pay to pack it"
             )
-        cycles = self._cycles(m, n, depth, rows, columns, lanes) * outer
+        cycles = self._cycles(m, n, depth // group, rows, columns, lanes) * outer
         if packed:
             cycles += COPY_CYCLES * n * depth
         seconds = seconds_of(cycles)
@@ -213,32 +219,44 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             packed,
             block,
             at_once,
+            group,
             first,
             None if parallel is None else parallel.name,
         )
 
     @staticmethod
+    def _group(facts: ContractionFacts, processor: Processor, m: int, depth: int) -> int:
+        """How many steps of the sum an instruction takes at once, where the operands are short integers."""
+        if not _packs(facts) or facts.rows is None or m < FEW or len(strides_of(facts.a)) != 2:
+            return 1
+        if facts.update.reduction is None or facts.update.reduction.dtype != "int32":
+            return 1
+        group = processor.dots.group(*(str(one.buffer.dtype) for one in (facts.a, facts.b) if one.buffer is not None))
+        # A group of A is read as it stands.
+        return 1 if depth % group or strides_of(facts.a).get(facts.sums[0]) != 1 else group
+
+    @staticmethod
     def _packed(
-        facts: ContractionFacts, processor: Processor, m: int, n: int, depth: int, rows: int, columns: int
+        facts: ContractionFacts, processor: Processor, m: int, n: int, depth: int, rows: int, columns: int, group: int
     ) -> tuple[tuple[str, ...], int, int, str]:
         """What goes to panels, how many columns and steps of the sum at a time, and the rule."""
-        if len(facts.sums) != 1 or len(strides_of(facts.b)) != 2 or len(facts.b.indices or ()) != 2 or facts.others:
-            return (), 0, 0, ""
-        if facts.a.buffer is facts.b.buffer:  # a copy of the buffer is one of both operands
+        if not _packs(facts):
             return (), 0, 0, ""
         assert facts.b.buffer is not None
-        if m < 4 * rows:
-            return (), 0, 0, ""
         large = _bytes(facts.b) > processor.l2 // 2
-        if facts.contiguous and not large:
+        if group == 1 and (m < 4 * rows or (facts.contiguous and not large)):
             return (), 0, 0, ""
         size = -(-facts.b.buffer.dtype.bits // 8)
-        steps = 0 if not large or facts.form == "local" else _depth(depth, 512 if processor.l2 > 512 << 10 else 256)
+        wanted = (512 if processor.l2 > 512 << 10 else 256) * group
+        steps = 0 if not large or facts.form == "local" else _depth(depth, wanted, group)
         panels = max(1, processor.l2 // 2 // max(1, (steps or depth) * size * columns))
         block = panels * columns if large and panels * columns < n else 0
         packed, why = [_name(facts.b)], "is not contiguous along the columns"
-        if large:
+        if group > 1:
+            why = f"goes in groups of {group} to instructions for dot products"
+        elif large:
             why = "is larger than half of the second cache"
+        if large and group == 1:
             if _far_rows(facts.a) and len(strides_of(facts.a)) == 2:
                 packed.append(_name(facts.a))
         return tuple(packed), block, steps, f"`{packed[0]}` {why}: packed"
@@ -335,8 +353,12 @@ class _Tile:
 
     def panels(self, access: Access, loop: Loop, at: LoopRV | None, width: int) -> None:
         """An operand in panels, as wide as the tile is along a loop."""
-        at_once = self.plan.parallel is not None
-        if loop.var in (access.indices or ())[0].terms:
+        at_once, group = self.plan.parallel is not None, self.plan.group
+        across = loop.var in (access.indices or ())[0].terms
+        if group > 1:
+            layout = _in_groups(width, group)
+            self.sch.pack(_name(access), at, layout if across else lambda k, n: layout(n, k), parallel=at_once)
+        elif across:
             self.sch.pack(_name(access), at, lambda n, k: [n // width, k, n % width], parallel=at_once)
         else:
             self.sch.pack(_name(access), at, lambda k, n: [n // width, k, n % width], parallel=at_once)
@@ -440,7 +462,14 @@ class _Tile:
                 sch.reorder(across, place, *over, rows, columns)
             else:
                 sch.reorder(across, *over, rows, columns)
+            self.grouped(over, rows, columns)
             self.registers(place, [rows, columns], columns)
+
+    def grouped(self, sums: list[LoopRV], rows: LoopRV, columns: LoopRV) -> None:
+        """The steps of a sum that an instruction takes at once, innermost."""
+        if self.plan.group > 1:
+            steps, group = self.sch.split(sums[-1], [None, self.plan.group])
+            self.sch.reorder(steps, rows, columns, group)
 
     def registers(self, at: LoopRV, tile: list[LoopRV], lanes: LoopRV) -> None:
         """The tile in registers."""
@@ -481,6 +510,8 @@ class _Tile:
         across = [] if rows is None else sch.fission(rows)
         mine = [one[1] for one in (across, lanes) if one]  # the init comes first, and has no loops of the sum
         sch.reorder(*sums, *mine)
+        if rows is not None:
+            self.grouped(sums, *mine)
         if facts.form == "plain":
             sch.register_tile(facts.target, mine, at=at, vector=lanes[1])
         for number in range(len(lanes)):
@@ -537,6 +568,11 @@ def _perfect(nest: Nest, depth: int) -> bool:
     return isinstance(stmt, (Block, Seq)) or not isinstance(stmt, (For, AllocBuffer))
 
 
+def _in_groups(width: int, group: int) -> Callable[[Expr, Expr], list[Expr]]:
+    """Panels of some columns in which the steps of a group stand beside each other."""
+    return lambda n, k: [n // width, k // group, n % width, k % group]
+
+
 def _name(access: Access) -> str:
     assert access.buffer is not None
     return access.buffer.name
@@ -546,11 +582,19 @@ def _named(loops: Sequence[Loop], name: str | None) -> Loop:
     return next(loop for loop in loops if loop.name == name)
 
 
-def _depth(steps: int, wanted: int) -> int:
-    """How many steps of a sum are taken at a time: what divides them and is near to what is wanted; 0 where nothing is."""
+def _packs(facts: ContractionFacts) -> bool:
+    """Whether B may be copied to panels: a matrix, and not A too, since a copy of the buffer is one of both operands."""
+    b = facts.b
+    matrix = len(facts.sums) == 1 and len(strides_of(b)) == 2 and len(b.indices or ()) == 2 and not facts.others
+    return matrix and facts.a.buffer is not b.buffer
+
+
+def _depth(steps: int, wanted: int, group: int = 1) -> int:
+    """How many steps of a sum are taken at a time: what divides them, whole groups, and is near to what is wanted; 0 where
+    nothing is."""
     if steps <= 2 * wanted:
         return 0
-    fits = [size for size in range(wanted // 2, 2 * wanted + 1) if steps % size == 0]
+    fits = [size for size in range(wanted // 2, 2 * wanted + 1) if steps % size == 0 and size % group == 0]
     return min(fits, key=lambda size: abs(size - wanted), default=0)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+from typing import Final
 
 from tirlower.driver.pipelines.base import FUSED, Pipeline, Step
 from tirlower.llvm.codegen.machine import machine_of
+from tirlower.machine.dots import Dots
 from tirlower.machine.target import Target
 from tirlower.transforms import (
     CommonSubexprElimTIR,
     CompactBufferAllocation,
     ConvertBlocksToOpaque,
+    DotProducts,
     ExpandLanes,
     FlattenBuffer,
     FuseMultiplyAdd,
@@ -47,11 +50,14 @@ from tirlower.transforms import (
 
 __all__ = ["cpu_pipeline", "pipeline"]
 
+DOTS: Final = "before vectorizing, which would take the groups of an instruction apart"
+
 
 @functools.cache
-def cpu_pipeline(overlap: bool = False, fuses: bool = False, half: bool = False) -> Pipeline:
+def cpu_pipeline(overlap: bool = False, fuses: bool = False, half: bool = False, dots: Dots | None = None) -> Pipeline:
     """The passes of the CPU targets; with ``overlap`` those of the version for arrays that may overlap, with ``fuses`` those
-    of a target that fuses products with sums, ``half`` of float16 too.
+    of a target that fuses products with sums, ``half`` of float16 too, and ``dots`` what instructions it has for
+    dot products of short integers.
 
     Left out of what TIR runs for a CPU: the legalization of bfloat16 and float8 (code generation converts them where
     they are loaded and stored), NarrowDataType (64-bit addresses need 64-bit indices; LLVM narrows what is cheaper
@@ -91,6 +97,7 @@ def cpu_pipeline(overlap: bool = False, fuses: bool = False, half: bool = False)
             ),
             Step(MarkNonTemporal(), "right before vectorizing, which takes the annotated loops away"),
             Step(TransposeTiles(), "before vectorizing, which would make gathers and scatters of the tiles"),
+            *((Step(DotProducts(fours=dots.fours, pairs=dots.pairs), DOTS),) if dots else ()),
             in_step if overlap else vectorize,
             Step(SplitVectors(), "on all vectors, before passes that walk them, or copy them"),
             Step(InjectVirtualThread(), "after vectorizing: each thread's copy holds whole vectors"),
@@ -140,4 +147,4 @@ def cpu_pipeline(overlap: bool = False, fuses: bool = False, half: bool = False)
 def pipeline(target: Target, overlap: bool) -> Pipeline:
     """The passes of a CPU target."""
     machine = machine_of(target)
-    return cpu_pipeline(overlap, machine.fuses, machine.native_half)
+    return cpu_pipeline(overlap, machine.fuses, machine.native_half, machine.dots)
