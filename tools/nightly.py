@@ -72,6 +72,11 @@ JOBS = (
         "python -m tests.mutation --sample 800 --workers 2",
         12.0,
     ),
+    Job(
+        "streams",
+        "launches, copies and frees in streams of several devices and threads stay in order",
+        "python -m tests.gpu.launch.random_streams --count 10000",
+    ),
     Job("hostile", "hostile programs end as they announce", "python -m pytest tests/hostile -n 2"),
     Job(
         "precision", "no more legal steps are refused than the page says", "python tools/make_precision_page.py --check"

@@ -173,6 +173,8 @@ class Device:
     # -- time --------------------------------------------------------------------------------------------------------
 
     def do(self, work: Work) -> None:
+        if work.done:  # by what the collector gave back in between
+            return
         self.pending.remove(work)
         work.done = True
         work.after = set()

@@ -52,7 +52,7 @@ int cuFuncGetAttribute(int *o, int a, void *f) { *o = 100 + a; return f != FUNCT
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *o, void *f, int threads, size_t shared) {
   *o = threads + (int)shared; return f != FUNCTION; }
 int cuMemAllocAsync(u64 *p, size_t n, void *s) { return posix_memalign((void **)p, 256, n) || (s && s != STREAM); }
-int cuMemFreeAsync(u64 p, void *s) { free((void *)p); return s && s != STREAM; }
+int cuMemFreeAsync(u64 p, void *s) { if (s && s != STREAM) return 1; free((void *)p); return 0; }
 int cuMemcpyHtoDAsync_v2(u64 d, void *h, size_t n, void *s) { memcpy((void *)d, h, n); return 0; }
 int cuMemcpyDtoHAsync_v2(void *h, u64 d, size_t n, void *s) { memcpy(h, (void *)d, n); return 0; }
 int cuStreamSynchronize(void *s) { return s && s != STREAM; }

@@ -151,14 +151,14 @@ def test_interleaved_arrays_do_not_overlap() -> None:
     np.testing.assert_array_equal(Y.numpy()[4::8], both[::8] * 2)
 
 
-def test_a_call_that_is_checked_once_asks_the_driver_for_nothing_but_the_launch() -> None:
+def test_a_call_that_is_checked_once_asks_the_driver_for_the_context_and_the_launch_alone() -> None:
     kernel, cuda = fake_kernel(programs.vector_add)
     A, B, C = on(cuda, *[np.ones(8, np.float32)] * 3)
     for arrays in ((A, B, C), (Interface(A), Interface(B), Interface(C))):
         kernel(*arrays)
         cuda.log.clear()
         kernel(*arrays)
-        assert cuda.named() == ["cuLaunchKernel"]
+        assert cuda.named() == ["cuCtxGetCurrent", "cuLaunchKernel"]
     assert len(kernel._plans) == 2
 
 

@@ -80,8 +80,6 @@ STREAM_LEGACY: Final = 1
 """CU_STREAM_LEGACY: the handle that names the default stream of a context, as 0 does."""
 STREAM_PER_THREAD: Final = 2
 """CU_STREAM_PER_THREAD: the handle of each thread's own default stream."""
-CONTEXT_LOST: Final = frozenset((201, 400, 709))
-"""Results where the thread has another context than the handles' (invalid context, invalid handle, destroyed context)."""
 HOST_ALLOC_PORTABLE_MAPPED: Final = 1 | 2
 JIT_TARGET_LOG_BYTES: Final = 16384
 

@@ -59,35 +59,14 @@ class Device:
     def enter(self) -> int | None:
         """Make the device's context that of this thread. The context to :meth:`leave` to, or None.
 
-        Others may choose another context in between, and keep their choice; a thread of one device that has none keeps this.
+        Asked of the driver each time: other libraries choose contexts too, and keep their choice. A thread that has none
+        keeps this where there is one device.
         """
         before = self.driver.current_context()
         if before == self.context:
             return None
         self.driver.set_context(self.context)
         return before if before or not self.alone else None
-
-    def enter_once(self) -> int | None:
-        """As :meth:`enter` for launches: where there is one device a thread gets its context once, for good.
-
-        The driver refuses launches where another library has put its own in its place since (:meth:`reenter`).
-        """
-        if self.alone:
-            try:
-                entered: int | None = self._threads.entered
-                return entered
-            except AttributeError:
-                self.driver.set_context(self.context)
-                self._threads.entered = None
-                return None
-        return self.enter()
-
-    def reenter(self) -> bool:
-        """Whether this thread had another context than the device's; it has the device's now."""
-        if self.driver.current_context() == self.context:
-            return False
-        self.driver.set_context(self.context)
-        return True
 
     def leave(self, before: int | None) -> None:
         """Give the thread the context that it had."""

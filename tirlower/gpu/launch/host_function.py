@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from tirlower.call.errors import MAX_ERROR_VALUES, ErrorRecord
 from tirlower.call.slowpath import PackedKernel
 from tirlower.gpu.artifact import REPORT_WORDS, SCRATCH_REPORT, HostCode, Service
-from tirlower.gpu.launch.constants import CONTEXT_LOST
 from tirlower.ir.expr import Call, Expr, StringImm
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
@@ -99,21 +98,6 @@ class HostFunction:
     def memory(self) -> CallMemory:
         """Memory for a call where the pool has none."""
         return CallMemory(self)
-
-    def again(self, slots: bytes, memory: CallMemory) -> Exception | None:
-        """After a call that failed: its exception, or None where it failed for the context of this thread alone.
-
-        Another library may have put its own there since the thread's last call; then nothing was launched, and the call is
-        run once more.
-        """
-        record = memory.error
-        failure = self.code.failures.get(record.code)
-        refused = failure is not None and failure.kind in ("launch", "allocate", "free", "wait")
-        if refused and record.vals[0] in CONTEXT_LOST and self.loaded.device.reenter():
-            memory.clear()
-            if not self.run(slots, memory.record, memory.result):
-                return None
-        return self.failure(memory)
 
     def failure(self, memory: CallMemory) -> Exception:
         """The exception of a call that failed; the memory is free for another call then."""

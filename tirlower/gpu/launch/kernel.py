@@ -216,9 +216,7 @@ class GpuKernel(FunctionLike):
             "        except IndexError:",
             "            memory = host.memory()",
             f"        slots = pack({', '.join([*args, 'host.table', 'on.handle', 'memory.scratch'])}, *plan.symbols)",
-            "        error = None",
-            "        if host.run(slots, memory.record, memory.result):",
-            "            error = host.again(slots, memory)",
+            "        error = host.failure(memory) if host.run(slots, memory.record, memory.result) else None",
         ]
         if self.host.returns is not None:
             scope["returned"] = functools.partial(returned_value, self.host.returns)

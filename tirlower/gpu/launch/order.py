@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from tirlower.diagnostics import DeviceError
 from tirlower.gpu.launch.stream import Stream
 
 __all__ = ["Users", "after_read", "after_write", "freed_on", "shown", "streams_of", "wait_for", "writer_of"]
@@ -67,15 +66,9 @@ def shown(users: Users) -> Users:
 
 
 def wait_for(streams: Iterable[Stream], on: Stream) -> None:
-    """Let a stream wait for others, in the context of this thread, or the device's where that is another."""
-    others = [stream for stream in streams if stream is not on]
-    try:
-        for stream in others:
-            stream.order_before(on.handle)
-    except DeviceError:
-        if not on.device.reenter():
-            raise
-        for stream in others:
+    """Let a stream wait for others, in the context of this thread."""
+    for stream in streams:
+        if stream is not on:
             stream.order_before(on.handle)
 
 

@@ -52,7 +52,7 @@ class Plan:
         sources: tuple[StreamSource, ...],
     ) -> None:
         self.device = device
-        self.enter = device.enter_once
+        self.enter = device.enter
         self.leave = device.leave
         self.host = host
         self.views = views

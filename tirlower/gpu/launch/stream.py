@@ -68,7 +68,11 @@ class Stream:
         """
         driver = self.device.driver
         if not self._event:
-            self._make_event()
+            made = driver.create_event(False)
+            if self._event:  # another thread was faster
+                driver.destroy_event(made)
+            else:
+                self._event = made
         try:
             driver.record_event(self._event, self._seen)
             driver.stream_wait(handle, self._event)
@@ -78,19 +82,6 @@ class Stream:
                 "as long as the arrays that it is used on"
             )
             raise
-
-    def _make_event(self) -> None:
-        # An event belongs to the context in which it is made, which may be another library's here.
-        device = self.device
-        before = device.enter()
-        try:
-            made = device.driver.create_event(False)
-        finally:
-            device.leave(before)
-        if self._event:  # another thread was faster
-            device.driver.destroy_event(made)
-        else:
-            self._event = made
 
     @property
     def shared(self) -> Stream:

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.gpu.launch.random_streams import FAULTS, fault, verdict
+
+PROGRAMS = 30
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_programs(part: int) -> None:
+    said = {seed: verdict(seed) for seed in range(part * PROGRAMS, (part + 1) * PROGRAMS)}
+    assert not {seed: text for seed, text in said.items() if text is not None}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_found(name: str) -> None:
+    with fault(name):
+        assert any(verdict(seed) is not None for seed in range(400))
