@@ -413,6 +413,8 @@ def _after(step: Step, change: Change, owner: Owner) -> tuple[State, list[Handle
         for handle in state.places:
             copies = _copies(state, handle, change.forward)
             for copy in copies:
+                if copy not in found:
+                    continue  # a sequence, which is no statement of its own there
                 other = handle_of(copy, owner)
                 table[other] = found[copy]
                 twins[handle] = (*twins.get(handle, ()), other)

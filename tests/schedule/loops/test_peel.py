@@ -73,3 +73,19 @@ def f(A: T.Buffer((16,), "int32")):
         sch.peel("j")
     with pytest.raises(BadArgument, match="or more"):
         sch.peel("j", -1)
+
+
+def test_the_handle_of_a_sequence_in_the_body_is_in_no_ones_way() -> None:
+    sch = tl.Schedule(
+        parse("""
+def f(A: T.Buffer((8,), "int32")):
+    for i in range(8):
+        A[i] = 1
+        with T.alloc_buffer((1,), "int32", scope="local") as w:
+            w[0] = i
+            A[i] = A[i] + w[0]
+""")
+    )
+    store, _ = sch.loop("i").body
+    sch.peel("i", 1)
+    assert len(store.twins) == 1
