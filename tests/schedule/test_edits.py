@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tirlower.diagnostics import ScheduleError
-from tirlower.ir import AllocBuffer, Buffer, BufferStore, For, PrimFunc, Seq, Stmt, Var, const
+from tirlower.ir import AllocBuffer, Block, Buffer, BufferStore, For, PrimFunc, Seq, Stmt, Var, const
 from tirlower.ir.path import Path, node_at, places
-from tirlower.schedule.edits import Edit, Insert, Rebuilt, Site
+from tirlower.schedule.edits import Edit, Insert, Rebuilt, Site, edits_between
 
 A = Buffer("A", (99,), "int32")
 
@@ -126,3 +126,25 @@ def test_a_whole_function() -> None:
     other = func.with_body(store(int(const(2, "int32").value)))
     made = Rebuilt(func, [Edit(Site("f"), other)])
     assert made.func is other and [*made.made()] == [(("body",), other.body)] and made.moved(("body",)) is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_edits_between_two_programs_are_of_what_differs(seed: int) -> None:
+    rng, count = random.Random(seed), [0]
+    whole = Seq(tuple(tree(rng, 2, count) for _ in range(6)))
+    stmts = whole.stmts
+    block = Block("root", (), body=whole)
+    func = PrimFunc([A], body=block)
+    changed = {at for at in range(len(stmts)) if rng.random() < 0.3}
+    body = Seq(tuple(store(-1) if at in changed else stmt for at, stmt in enumerate(stmts)))
+    new = block.with_(body=body)
+    found = edits_between(Site("main", ("body",)), block, new)
+    assert [edit.site.steps[-1] for edit in found] == sorted(changed)
+    if found:
+        made = Rebuilt(func, found).func
+        assert isinstance(made.body, Block) and isinstance(made.body.body, Seq)
+        assert [a is b for a, b in zip(made.body.body.stmts, stmts, strict=True)] == [
+            at not in changed for at in range(len(stmts))
+        ]
+    other = new.with_(name="another")
+    assert edits_between(Site("main", ("body",)), block, other) == (Edit(Site("main", ("body",)), other),)

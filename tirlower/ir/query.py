@@ -8,6 +8,7 @@ from typing import TypeVar, overload
 
 from tirlower.ir.expr import BufferLoad, Div, Expr, FloorDiv, FloorMod, IntImm, Mod, Var
 from tirlower.ir.node import Node
+from tirlower.ir.stmt import Stmt
 
 __all__ = ["each", "has", "is_small", "may_divide_by_zero", "mentions", "nodes", "reads_data", "statements"]
 
@@ -49,7 +50,10 @@ def each(kind: type[Node] | tuple[type[Node], ...], *roots: Node) -> Iterator[No
     >>> [var.name for var in each(Var, i * 4 + j)]
     ['i', 'j']
     """
-    return (op for op in nodes(*roots) if isinstance(op, kind))
+    found = nodes(*roots)
+    if all(issubclass(one, Stmt) for one in (kind if isinstance(kind, tuple) else (kind,))):
+        found = statements(*roots)  # no expression holds a statement, and they are most nodes
+    return (op for op in found if isinstance(op, kind))
 
 
 def has(kind: type[Node] | tuple[type[Node], ...], *roots: Node) -> bool:

@@ -23,6 +23,7 @@ from tirlower.ir.stmt import AllocBuffer, Block, BufferStore, Evaluate, For, For
 from tirlower.poly.bounds import check_bounds
 from tirlower.poly.conditions import Condition
 from tirlower.poly.expressions import Converter
+from tirlower.poly.extract import extract
 from tirlower.poly.same_values import Handed, Twin, same_values
 from tirlower.poly.scop import Access, Scop, Statement
 from tirlower.poly.verdict import PROVED, Verdict
@@ -265,6 +266,14 @@ class Draft:
             return self.concurrent()
         found = self._asked(narrowing.apart())
         return self.concurrent() if found.proved else found
+
+    def scop_after(self) -> Scop:
+        """The program after, as far as it has a part in what changed."""
+        trails = self.trails
+        narrowed = Narrowing(self.old, trails.func, trails.root, self.step.facts.uses, self.also).apart()
+        if narrowed is None:
+            return self.step.facts.scop(self.func())
+        return extract(narrowed.after, written=narrowed.written)
 
     def _asked(self, narrowed: Narrowed | None) -> Verdict:
         """Whether two programs compute the same values, and leave no new memory: cut down, or as they are."""

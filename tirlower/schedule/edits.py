@@ -13,9 +13,9 @@ from tirlower.diagnostics import ScheduleError
 from tirlower.ir.expr import const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Step
-from tirlower.ir.stmt import DECLARATIONS, Evaluate, Seq, Stmt, declares
+from tirlower.ir.stmt import DECLARATIONS, Block, Evaluate, Seq, Stmt, declares
 
-__all__ = ["Edit", "Insert", "Rebuilt", "Site", "Steps"]
+__all__ = ["Edit", "Insert", "Rebuilt", "Site", "Steps", "edits_between"]
 
 Steps: TypeAlias = "tuple[Step, ...]"
 
@@ -54,6 +54,27 @@ class Insert:
     site: Site
     stmts: tuple[Stmt, ...]
     behind: bool = False
+
+
+def edits_between(site: Site, old: Stmt, new: Stmt) -> tuple[Edit, ...]:
+    """The edits, of as little as can be, that make a statement at a place another one of the same outer form."""
+    if old is new:
+        return ()
+    if isinstance(old, Seq) and isinstance(new, Seq) and len(old.stmts) == len(new.stmts):
+        pairs = enumerate(zip(old.stmts, new.stmts, strict=True))
+        return tuple([edit for at, (a, b) in pairs for edit in edits_between(site / ("stmts", at), a, b)])
+    if isinstance(old, Block) and isinstance(new, Block):
+        others = [f.name for f in old.fields if f.name not in ("body", "span")]
+        if all(_is_same(getattr(old, name), getattr(new, name)) for name in others):
+            return edits_between(site / ("body",), old.body, new.body)
+    return (Edit(site, new),)
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Whether two fields are one; annotations are a new dictionary in each node."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(value is other[key] for key, value in one.items())
+    return one is other
 
 
 @dataclass(eq=False, slots=True)

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import IterKind
-from tirlower.ir.expr import Call
+from tirlower.ir.dtype import DataType
+from tirlower.ir.expr import Call, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.query import each, statements
@@ -21,6 +22,7 @@ from tirlower.ir.stmt import (
     Bind,
     Block,
     BufferStore,
+    DeclBuffer,
     Evaluate,
     For,
     ForKind,
@@ -43,7 +45,7 @@ from tirlower.poly import (
 )
 from tirlower.poly.order_kept import Coordinate
 from tirlower.poly.verdict import PROVED, Verdict
-from tirlower.schedule.parts import part_of
+from tirlower.schedule.parts import Part, part_of
 from tirlower.schedule.sites import Steps
 from tirlower.schedule.uses import UsesOf
 
@@ -56,6 +58,7 @@ MOST_SCOPS = 64
 """Of how many functions and nests the accesses are remembered."""
 
 MOST_ANSWERS = 4096
+_DECLARING = (AllocBuffer, AllocConst, DeclBuffer)
 WIDE = 32
 """A sequence of more statements is asked one statement after the other for a name."""
 
@@ -66,10 +69,12 @@ class Facts:
     def __init__(self) -> None:
         self._inside: dict[Stmt, tuple[tuple[Steps, Stmt], ...]] = {}
         self._scops: dict[object, Scop] = {}
+        self._parts: dict[tuple[PrimFunc, Steps], Part | None] = {}
         self._answers: dict[object, object] = {}
         self._ends: dict[object, bool] = {}
         self._stating: dict[Seq, tuple[int, ...]] = {}
         self._names: dict[Stmt, frozenset[str]] = {}
+        self._declaring: dict[Stmt, tuple[Stmt, ...]] = {}
         self.uses = UsesOf()
 
     def inside(self, root: Stmt) -> tuple[tuple[Steps, Stmt], ...]:
@@ -97,6 +102,27 @@ class Facts:
             self._inside[root] = known = tuple(made)
         return known
 
+    def declaring(self, root: Stmt) -> tuple[Stmt, ...]:
+        """The statements under (and including) one that bring buffers: allocations, constants, views, blocks that match some."""
+        found = self._declaring.get(root)
+        if found is None:
+            if len(self._declaring) > MOST_NODES:
+                self._declaring.clear()
+            brings = isinstance(root, _DECLARING) or (isinstance(root, Block) and bool(root.match_buffers))
+            made: list[Stmt] = [root] if brings else []
+            for child in root.children():
+                if isinstance(child, Stmt):
+                    made += self.declaring(child)
+            self._declaring[root] = found = tuple(made)
+        return found
+
+    def axis(self, root: Stmt, tag: str, dtype: DataType) -> Var | None:
+        """The variable of the first loop under a statement that is bound to a thread axis and counts in a type."""
+        for _, loop in self._found(root, tag, lambda stmt: isinstance(stmt, For) and stmt.thread_tag == tag):
+            if isinstance(loop, For) and loop.loop_var.dtype is dtype:
+                return loop.loop_var
+        return None
+
     def scop(self, func: PrimFunc) -> Scop:
         """The loops, statements and accesses of a function."""
         return self._scop_of(func, func)
@@ -118,9 +144,12 @@ class Facts:
         return self.scop(func) if found is None else found[0]
 
     def _part(self, func: PrimFunc, steps: Steps) -> tuple[Scop, tuple[object, ...]] | None:
-        if self._returns(func):
-            return None
-        part = part_of(func, steps, self.uses)
+        place = func, steps
+        if place not in self._parts:  # a step asks several times, of what it is about to change
+            if len(self._parts) >= MOST_SCOPS:
+                self._parts.clear()
+            self._parts[place] = None if self._returns(func) else part_of(func, steps, self.uses)
+        part = self._parts[place]
         if part is None:
             return None
         scop = self._scop_of(part.key, part.func)
@@ -154,6 +183,7 @@ class Facts:
         """Forget answers and extractions, so that what is asked next is decided anew."""
         self._answers.clear()
         self._scops.clear()
+        self._parts.clear()
 
     def stale(self, func: PrimFunc) -> str:
         """What is remembered of a function and is not what is found when it is asked anew; nothing where all is."""
@@ -303,13 +333,17 @@ class Facts:
 
     def named(self, root: Stmt, name: str) -> Iterator[tuple[Steps, Stmt]]:
         """The loops, blocks, stores and allocations of a name under a statement, each with the way to it, in the text's order."""
+        return self._found(root, name, lambda stmt: _name(stmt) == name)
+
+    def _found(self, root: Stmt, name: str, wanted: Callable[[Stmt], bool]) -> Iterator[tuple[Steps, Stmt]]:
+        """The statements that are wanted, in those that have a name or an axis in them."""
         stack: list[tuple[Steps, Stmt]] = [((), root)]
         while stack:
             way, stmt = stack.pop()
             known = self._names_of(stmt)
             if known is not None and name not in known:
                 continue
-            if _name(stmt) == name:
+            if wanted(stmt):
                 yield way, stmt
             inside: list[tuple[Steps, Stmt]] = []
             for field in stmt.child_names:
@@ -326,7 +360,7 @@ class Facts:
             stack += inside[::-1]
 
     def _names_of(self, stmt: Stmt) -> frozenset[str] | None:
-        """The names under a statement; None for one with very many statements in it, which are then asked one by one."""
+        """The names and thread axes under a statement; None for one with very many statements in it, which are then asked one by one."""
         found = self._names.get(stmt)
         if found is not None:
             return found
@@ -335,6 +369,8 @@ class Facts:
         if len(self._names) > MOST_NODES:
             self._names.clear()
         names = {_name(stmt)}
+        if isinstance(stmt, For) and stmt.thread_tag is not None:
+            names.add(stmt.thread_tag)
         for child in stmt.children():
             if isinstance(child, Stmt):
                 inner = self._names_of(child)

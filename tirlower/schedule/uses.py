@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tirlower.diagnostics import deep_recursion
-from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var
-from tirlower.ir.node import Node
+from tirlower.ir.buffer import Buffer, BufferRegion
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var
+from tirlower.ir.node import Node, Role
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import nodes
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Assert, Block, BufferStore, Evaluate, Seq, Stmt
@@ -40,6 +40,9 @@ class Uses:
 
     memory: frozenset[Var] = frozenset()
     """The data variables of the buffers, and the pointers."""
+
+    named: frozenset[Var] = frozenset()
+    """The data variables of all buffers that are written anywhere in it: accessed, declared, in regions, in annotations."""
 
 
 class UsesOf:
@@ -71,6 +74,7 @@ class UsesOf:
         returns = False
         effects = stmt.__class__ is Assert
         owns = stmt.__class__ is AllocBuffer or stmt.__class__ is AllocConst
+        named = set(_named(stmt))
         own: set[Buffer] = set(stmt.alloc_buffers) if isinstance(stmt, Block) else set()
         for part in _parts(stmt):
             if not isinstance(part, Stmt):
@@ -83,9 +87,13 @@ class UsesOf:
                 for buffer, count in theirs.items():
                     mine[buffer] = mine.get(buffer, 0) + count
             pointers |= inner.pointers
+            named |= inner.named
             returns = returns or inner.returns
             effects = effects or inner.effects
             owns = owns or inner.owns
+        named |= pointers
+        for buffer in reads:
+            named.update(_behind(buffer))
         if isinstance(stmt, BufferStore):
             writes[stmt.buffer] = writes.get(stmt.buffer, 0) + 1
         elif isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and stmt.value.op in _RETURNS:
@@ -97,7 +105,7 @@ class UsesOf:
             reads, writes = ({b: n for b, n in side.items() if b not in own} for side in (reads, writes))
             pointers -= {buffer.data for buffer in own}
         memory = frozenset((*pointers, *(b.data for b in reads), *(b.data for b in writes)))
-        return Uses(reads, writes, frozenset(pointers), returns, effects, owns, memory)
+        return Uses(reads, writes, frozenset(pointers), returns, effects, owns, memory, frozenset(named))
 
 
 def _parts(stmt: Stmt) -> Iterator[Node]:
@@ -111,6 +119,43 @@ def _parts(stmt: Stmt) -> Iterator[Node]:
         yield stmt.body
         return
     yield from stmt.children()
+
+
+def _named(stmt: Stmt) -> Iterator[Var]:
+    """The data variables of buffers that a statement itself names, in its fields, regions and annotations."""
+    for one in stmt.fields:
+        if one.role is Role.BINDS or one.role is Role.BUFFER or one.role is Role.ATTRS:
+            yield from _in_value(getattr(stmt, one.name))
+    if isinstance(stmt, Block):
+        for region in (*stmt.reads, *stmt.writes):
+            yield from _in_value(region)
+        for match in stmt.match_buffers:
+            yield from (*_behind(match.buffer), *_in_value(match.source))
+
+
+def _in_value(value: object) -> Iterator[Var]:
+    if isinstance(value, Buffer):
+        yield from _behind(value)
+    elif isinstance(value, Node):
+        for op in nodes(value):
+            if isinstance(op, Var):
+                yield op
+            elif isinstance(op, (BufferLoad, BufferRegion)):
+                yield from _behind(op.buffer)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _in_value(one)
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            yield from _in_value(one)
+
+
+def _behind(buffer: Buffer) -> Iterator[Var]:
+    """The data variable of a buffer, and those of what its shape is read from."""
+    yield buffer.data
+    for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+        if not isinstance(part, (IntImm, Var)):
+            yield from _in_value(part)
 
 
 def _expressions(root: Node, reads: dict[Buffer, int], pointers: set[Var]) -> bool:

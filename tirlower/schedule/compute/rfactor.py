@@ -162,7 +162,7 @@ def _check(step: Step) -> Verdict:
             )
         step.exactness = f"reassociated({found.names}, {found.how.name})"
     draft, _, partials = _draft(step)
-    scop = step.facts.scop(draft.func())
+    scop = draft.scop_after()
     for partial in partials:
         writes = [a for a in scop.accesses if a.data is partial.data and a.is_write]
         reads = [a for a in scop.accesses if a.data is partial.data and not a.is_write]

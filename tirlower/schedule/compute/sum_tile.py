@@ -106,7 +106,7 @@ def _check(step: Step) -> Verdict:
                 help="allow it with reassociate=True, or declare the reduction by a block",
             )
         step.exactness = f"reassociated({buffer.name}, add)"
-    scop = step.facts.scop(draft.func())
+    scop = draft.scop_after()
     for one in check_bounds(scop, of={buffer.data}):
         if not one.verdict.proved:
             return Verdict("unknown", f"{one.access.text} is not known to be inside of {buffer.name}")

@@ -196,10 +196,7 @@ def _axis_variable(step: Step, site: Site, loop: For, tag: str) -> Var | None:
     """The variable that the loops of an axis share."""
     if tag.startswith("vthread"):
         return None
-    for other in each(For, step.func(site).body):
-        if other.thread_tag == tag and other.loop_var.dtype is loop.loop_var.dtype:
-            return other.loop_var
-    return None
+    return step.facts.axis(step.func(site).body, tag, loop.loop_var.dtype)
 
 
 def _rewrite_bind(step: Step) -> Change:

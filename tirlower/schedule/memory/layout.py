@@ -10,20 +10,23 @@ from tirlower.ir.annotations import BUFFER_DIM_ALIGN
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import Kept
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.op import Op
 from tirlower.ir.query import each, mentions
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, DeclBuffer, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, DeclBuffer, For, Stmt
 from tirlower.ir.verify import verify_well_formed
 from tirlower.poly.bounds import check_bounds
 from tirlower.poly.injective import injective, may_pad
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite.fact_mutator import FactMutator
+from tirlower.schedule.edits import edits_between
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.memory.layout_padding import LayoutPadding
 from tirlower.schedule.regions import with_regions
 from tirlower.schedule.sites import Change, Edit, Forward, Relaid, Site
 from tirlower.schedule.step import Step
+from tirlower.schedule.uses import UsesOf
 
 __all__ = ["SET_AXIS_SEPARATOR", "TRANSFORM_LAYOUT"]
 
@@ -38,9 +41,16 @@ class _Relaid(FactMutator):
         new: Buffer,
         indices: Callable[[list[Expr]], list[Expr]],
         aligned: Callable[[Block], Block],
+        uses: UsesOf,
     ) -> None:
         super().__init__(func)
-        self.old, self.new, self.indices, self.aligned = old, new, indices, aligned
+        self.old, self.new, self.indices, self.aligned, self.uses = old, new, indices, aligned, uses
+
+    def visit(self, op: Kept) -> Kept:
+        """A node; nests that do not name the buffer are not looked into, and state nothing for what stands behind them."""
+        if isinstance(op, (For, Block, BufferStore)) and self.old.data not in self.uses(op).named:
+            return op
+        return super().visit(op)
 
     def _moved(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(self.analyzer.simplify(index) for index in self.indices(list(indices)))
@@ -79,14 +89,18 @@ def _asked(step: Step) -> tuple[Site, PrimFunc, Buffer, bool]:
     site = Site(stage.site.func)
     func, buffer = step.func(site), step.buffer()
     uses = step.facts.uses(func.body)
+    stated = step.facts.declaring(func.body)
     if buffer.data in uses.pointers or any(
         match.source.buffer is buffer or match.buffer is buffer
-        for block in each(Block, func.body)
+        for block in stated
+        if isinstance(block, Block)
         for match in block.match_buffers
     ):
         step.refuse(f"the memory of {buffer.name} is used by a pointer or a view, whose accesses would stay behind")
-    views = [op.buffer for op in each((DeclBuffer, AllocConst), func.body)]
-    if buffer in views or any(view.data is buffer.data for view in views) or _others(func, buffer):
+    views = [op.buffer for op in stated if isinstance(op, (DeclBuffer, AllocConst))]
+    others = [*func.buffers, *(op.buffer for op in stated if isinstance(op, AllocBuffer))]
+    shared = any(other is not buffer and other.data is buffer.data for other in others)
+    if shared or any(view is buffer or view.data is buffer.data for view in views):
         step.refuse(f"the memory of {buffer.name} has another view, or is a constant")
     if buffer.strides or not (isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0):
         step.refuse(f"{buffer.name} has strides or an offset of its own", help="they would have to be laid out anew")
@@ -101,11 +115,6 @@ def _asked(step: Step) -> tuple[Site, PrimFunc, Buffer, bool]:
             if name != site.func and any(not isinstance(call.op, Op) for call in each(Call, other.body)):
                 step.refuse(f"{name}, which calls functions of the module, would have to give {buffer.name} so too")
     return site, func, buffer, parameter
-
-
-def _others(func: PrimFunc, buffer: Buffer) -> bool:
-    allocated = [op.buffer for op in each(AllocBuffer, func.body)]
-    return any(other is not buffer and other.data is buffer.data for other in (*func.buffers, *allocated))
 
 
 def _map(step: Step) -> IndexMap:
@@ -181,7 +190,7 @@ def _rewrite_layout(step: Step) -> Change:
     draft, padding = step.plan if isinstance(step.plan, tuple) else (None, None)
     new = _new(step, buffer) if padding is None else padding.new
     aligned = _aligned(step, new, index_map)
-    made, forward = _relaid(func if draft is None else draft.func(), buffer, new, index_map.map_indices, aligned)
+    made, forward = _relaid(step, func if draft is None else draft.func(), buffer, new, index_map.map_indices, aligned)
     if draft is not None:
         draft.change(())  # tells what of the old program is no more
         forward = _one_after_other(step, func, draft.forward, forward)
@@ -190,7 +199,11 @@ def _rewrite_layout(step: Step) -> Change:
         step.exactness = f"interface({buffer.name}, {index_map})"
         value = None if padding is None else IndexMap(padding.inverse.initial_indices, (padding.value,))
         interface = {param: Relaid(index_map, value) for param, one in func.buffer_map.items() if one is buffer}
-    return Change(Edit(site, made), forward, buffers={buffer: new}, interface=interface)
+    if draft is None and not parameter:
+        edits: Edit | tuple[Edit, ...] = edits_between(site / ("body",), func.body, made.body)
+    else:
+        edits = Edit(site, made)
+    return Change(edits, forward, buffers={buffer: new}, interface=interface)
 
 
 def _one_after_other(step: Step, func: PrimFunc, first: Forward, second: Forward) -> Forward:
@@ -232,13 +245,14 @@ def _aligned(step: Step, new: Buffer, index_map: IndexMap) -> Callable[[Block], 
 
 
 def _relaid(
+    step: Step,
     func: PrimFunc,
     old: Buffer,
     new: Buffer,
     indices: Callable[[list[Expr]], list[Expr]],
     aligned: Callable[[Block], Block] = lambda block: block,
 ) -> tuple[PrimFunc, Forward]:
-    body = _Relaid(func, old, new, indices, aligned).visit(func.body)
+    body = _Relaid(func, old, new, indices, aligned, step.facts.uses).visit(func.body)
     forward = Forward()
     forward.like(func.body, body)
     buffers = {param: new if buffer is old else buffer for param, buffer in func.buffer_map.items()}
@@ -314,7 +328,7 @@ def _check_separators(step: Step) -> Verdict:
 
 def _rewrite_separators(step: Step) -> Change:
     site, func, buffer, new, parameter = _separated(step)
-    made, forward = _relaid(func, buffer, new, lambda indices: indices)
+    made, forward = _relaid(step, func, buffer, new, lambda indices: indices)
     if parameter:
         step.exactness = f"interface({buffer.name}, axis separators)"
     return Change(Edit(site, made), forward, buffers={buffer: new})
