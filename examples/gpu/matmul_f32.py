@@ -9,12 +9,12 @@ from tirlower.ir import PrimFunc
 from tirlower.script import tir as T
 
 
-def matmul(M: int, N: int, K: int, *, BM: int = 128, BN: int = 128, BK: int = 8, TM: int = 8, TN: int = 8) -> PrimFunc:
+def matmul(M: int, N: int, K: int, *, BM: int = 128, BN: int = 128, BK: int = 16, TM: int = 8, TN: int = 8) -> PrimFunc:
     """``C = A @ B``: a block makes a BM x BN tile of C in steps of BK, each thread TM x TN elements of it.
 
     Why it is fast, from the memory inwards (the figures are those of the default sizes):
 
-    - A block reads (128 + 128) x 8 floats for 128 x 128 x 8 multiplications: 64 for each float from memory.
+    - A block reads (128 + 128) x 16 floats for 128 x 128 x 16 multiplications: 64 for each float from memory.
     - The next tiles are under way, in registers, while this one is multiplied; two buffers in shared memory take turns,
       so that one barrier a step is enough.
     - All accesses of memory are of 16 bytes. A's tile is stored transposed, so that a thread finds its rows side by

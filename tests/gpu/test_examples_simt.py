@@ -11,6 +11,7 @@ import pytest
 
 import tirlower as tl
 from examples.gpu import (
+    copy,
     histogram,
     layer_norm,
     matmul_f32,
@@ -48,8 +49,13 @@ def _add(make: Callable[[int], PrimFunc]) -> Case:
 
 
 def _transpose() -> Case:
-    a = _floats(32, 64)
-    return Case(transpose.transpose(32, 64), [a, np.zeros((64, 32), np.float32)], a.T)
+    a = _floats(64, 128)
+    return Case(transpose.transpose(64, 128), [a, np.zeros((128, 64), np.float32)], a.T)
+
+
+def _copy() -> Case:
+    a = _floats(1300)
+    return Case(copy.copy(1300, threads=128), [a, np.zeros_like(a)], a)
 
 
 def _matmul() -> Case:
@@ -114,6 +120,7 @@ def _stencil() -> Case:
 CASES: dict[str, Callable[[], Case]] = {
     "vector_add": lambda: _add(vector_add.vector_add),
     "vector_add_blocks": lambda: _add(vector_add.vector_add_blocks),
+    "copy": _copy,
     "transpose": _transpose,
     "matmul": _matmul,
     "matmul of one step": _wide_matmul,
@@ -165,6 +172,7 @@ def test_its_own_barriers_are_enough_and_needed(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        "copy",
         "vector_add",
         "transpose",
         "matmul_f32",
@@ -185,7 +193,9 @@ def test_sizes_that_do_not_fit() -> None:
     makers: list[Callable[[], PrimFunc]] = [
         lambda: vector_add.vector_add(6),
         lambda: vector_add.vector_add_blocks(7),
-        lambda: transpose.transpose(32, 40),
+        lambda: copy.copy(6),
+        lambda: transpose.transpose(64, 96),
+        lambda: transpose.transpose(64, 64, threads=100),
         lambda: matmul_f32.matmul(128, 100, 8),
         lambda: matmul_f32.matmul(128, 128, 8, TM=6),
         lambda: softmax.softmax(2, 100),

@@ -277,7 +277,7 @@ def faulty(func: PrimFunc, old: str, new: str) -> PrimFunc:
     ],
 )
 def test_faults_of_the_ring_are_found(old, new):
-    func = matmul_bf16.tensor_core_matmul(32, 64, 128, BM=32, BN=64, warps=(2, 1))
+    func = matmul_bf16.tensor_core_matmul(32, 64, 128, BM=32, BN=64, warps=(2, 1), stages=3)
     a, b = random_bf16(0, (32, 128), (128, 64))
     with pytest.raises(InterpreterError, match="race"):
         Interpreter(faulty(func, old, new), races=True).call(None, a, b, np.zeros((32, 64), np.float32))

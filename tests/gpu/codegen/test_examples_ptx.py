@@ -8,6 +8,7 @@ import re
 import pytest
 
 from examples.gpu import (
+    copy,
     flash_attention,
     histogram,
     layer_norm,
@@ -28,6 +29,7 @@ from tirlower.gpu.artifact import DeviceModule
 SIMT = {
     "vector_add": lambda: vector_add.vector_add(1 << 20),
     "vector_add_blocks": lambda: vector_add.vector_add_blocks(1 << 20),
+    "copy": lambda: copy.copy(1 << 20),
     "transpose": lambda: transpose.transpose(4096, 4096),
     "matmul_f32": lambda: matmul_f32.matmul(1024, 1024, 1024),
     "softmax": lambda: softmax.softmax(4096, 4096),
@@ -78,7 +80,8 @@ def test_assembled_without_spills_or_local_memory(name, arch):
     [
         ("vector_add", "sm_75", ["ld.global.nc.v4.b32", "st.global.v4.b32"]),
         ("vector_add_blocks", "sm_75", ["ld.global.nc.v4.b32", "st.global.v4.b32"]),
-        ("transpose", "sm_75", ["ld.global.nc.b32", "st.shared.b32", "bar.sync", "ld.shared.b32", "st.global.b32"]),
+        ("copy", "sm_75", ["ld.global.nc.v4.b32", "st.global.v4.b32"]),
+        ("transpose", "sm_75", ["ld.global.nc.v4.b32", "st.shared.b32", "bar.sync", "ld.shared.b32", "st.global.v4.b32"]),
         ("matmul_f32", "sm_90a", ["ld.global.nc.v4.b32", "ld.shared.v4.b32", "fma.rn.f32", "st.global.v4.b32"]),
         ("softmax", "sm_90", ["ld.global.nc.v4.b32", "shfl.sync", "st.global.v4.b32"]),
         ("layer_norm", "sm_90", ["ld.global.nc.v4.b32", "shfl.sync", "st.global.v4.b32"]),

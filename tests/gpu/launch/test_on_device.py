@@ -10,9 +10,10 @@ import pytest
 
 from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import device_module, split
+from tests.gpu.on_device.device import needs_a_device
 from tirlower.diagnostics import DeviceError
 from tirlower.driver.gpu_host import host_code
-from tirlower.gpu.launch import Event, GpuKernel, Stream, device_of, open_driver, to_device
+from tirlower.gpu.launch import Event, GpuKernel, Stream, device_of, to_device
 
 VECTOR_ADD = """
 .version 6.5
@@ -38,15 +39,7 @@ done:
 """
 
 
-def there_is_a_device() -> bool:
-    try:
-        open_driver()
-    except DeviceError:
-        return False
-    return True
-
-
-pytestmark = pytest.mark.skipif(not there_is_a_device(), reason="no CUDA device here")
+pytestmark = needs_a_device
 
 
 def vector_add(**options: Any) -> GpuKernel:

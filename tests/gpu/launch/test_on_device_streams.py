@@ -15,11 +15,11 @@ import pytest
 from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import device_module, split
 from tests.gpu.launch.foreign import Dlpack, Interface
-from tests.gpu.launch.test_on_device import there_is_a_device
+from tests.gpu.on_device.device import needs_a_device
 from tirlower.driver.gpu_host import host_code
 from tirlower.gpu.launch import GpuKernel, Stream, device_of, empty, to_device
 
-pytestmark = pytest.mark.skipif(not there_is_a_device(), reason="no CUDA device here")
+pytestmark = needs_a_device
 
 N = 1 << 18
 SLOW_MS = 30

@@ -12,8 +12,9 @@ from tirlower.emit.body import Body, give_alias_scopes
 from tirlower.emit.emitter import Emitter, FunctionState, ModuleState, Root
 from tirlower.emit.facts import DATA
 from tirlower.emit.llvm_text import PTR, VOID, Attribute, Function, Param
+from tirlower.emit.memory import from_memory
 from tirlower.emit.statements import emit_statement
-from tirlower.emit.types import memory_bytes, register_type
+from tirlower.emit.types import memory_bytes, memory_type
 from tirlower.gpu.artifact import KernelImage, KernelParam, ReportKind, ReportSite, TensorMapSpec
 from tirlower.gpu.codegen.machine import arch_number, max_shared
 from tirlower.gpu.codegen.rules import device_state
@@ -142,7 +143,8 @@ def declare_kernel(state: ModuleState, name: str, func: PrimFunc, noalias: bool)
                 help="pass an array",
             )
         else:
-            params.append((register_type(param.dtype), param.name))
+            # As the launch has it in memory: PTX has no parameters of other widths.
+            params.append((memory_type(param.dtype), param.name))
             described.append(KernelParam(param, param.dtype))
     maps = tensor_maps_of(func)
     for number, _ in enumerate(maps):
@@ -213,7 +215,7 @@ def emit_kernel(state: ModuleState, code: KernelCode) -> None:
     args = list(function.args)
     data = data_parameters(func)
     for param, argument in zip(func.params, args, strict=False):
-        em.define(param, argument)
+        em.define(param, argument if isinstance(param.type, PointerType) else from_memory(em, argument, param.dtype))
         if isinstance(param.type, PointerType):
             kernel.roots[param] = Root(param.name, align=_align(code.views.get(param), param.type))
         elif not param.dtype.is_handle:

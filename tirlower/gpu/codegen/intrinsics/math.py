@@ -1,7 +1,7 @@
 """Mathematical functions that a GPU has instructions for.
 
-``exp2`` in float32 is ``ex2.approx``, at most 2 ulp off (PTX ISA, floating-point instructions); all others are the
-polynomials that the host uses too, in float64 all of them: there is no C library. Narrower types go through float32. With ``-fast-vector-math`` or ``-fast-math`` the hardware's approximations are taken
+``exp2`` in float32 is ``ex2.approx``, at most 2 ulp off (PTX ISA, floating-point instructions), and subnormal results are as
+good; all others are the polynomials that the host uses too, in float64 all of them: there is no C library. Narrower types go through float32. With ``-fast-vector-math`` or ``-fast-math`` the hardware's approximations are taken
 where there are some: relative errors of some 2**-22 (``lg2``, ``rsqrt``, ``ex2``) and 2**-11 (``tanh``), absolute ones
 of 2**-20 for ``sin`` and ``cos`` on ``[-pi, pi]``.
 """
@@ -34,7 +34,18 @@ def _scaled(em: Emitter, x: Value, factor: float) -> Value:
 
 
 def _exp2(em: Emitter, x: Value) -> Value:
-    return _one(em, "ex2.approx.f32", x)
+    """Two to a power; with fast functions a result that would be subnormal is 0.
+
+    Where the result is subnormal the instruction without flushing squares that of half the argument, and twice its error: there
+    the argument is raised instead, which is exact, and the result lowered.
+    """
+    b = em.b
+    if em.machine.fast_vector_math:
+        return _one(em, "ex2.approx.ftz.f32", x)
+    low = b.fcmp("olt", x, const(FLOAT, -126.0))
+    raised = b.fadd(x, const(FLOAT, 24.0), fast_math=FastMath.NONE)
+    found = _one(em, "ex2.approx.ftz.f32", b.select(low, raised, x))
+    return b.select(low, _scaled(em, found, 2.0**-24), found)
 
 
 def _sigmoid(em: Emitter, x: Value) -> Value:
