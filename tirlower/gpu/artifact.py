@@ -83,7 +83,7 @@ class KernelImage:
     ``symbol`` is its ``.entry``. Its parameters are ``params``; then one tensor map (``.align 64 .b8 [128]``) for each
     of ``tensor_maps``; then, where ``reports``, a pointer to :data:`REPORT_WORDS` 32-bit words: the first thread that
     fails swaps the number of its site (index into ``sites``, plus 1) into word 0 with a compare-and-swap from 0, writes
-    its indices to words 1 to 6, and exits. ``launch_params`` are the attribute ``tir.kernel_launch_params``: the names
+    its indices to words 1 to 6, and exits, or, where ``traps``, ends the launch and loses the context. ``launch_params`` are the attribute ``tir.kernel_launch_params``: the names
     of the extents that the host gives after the kernel's own arguments. ``static_shared`` counts bytes;
     ``dynamic_shared`` says whether the kernel declares dynamic shared memory. ``cluster`` is the shape of its clusters.
     """
@@ -96,6 +96,7 @@ class KernelImage:
     static_shared: int = 0
     dynamic_shared: bool = False
     reports: bool = False
+    traps: bool = False
     sites: tuple[ReportSite, ...] = ()
     cluster: tuple[int, int, int] = (1, 1, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import numpy as np
 import pytest
@@ -287,6 +288,58 @@ def test_assertions_report_and_leave():
     assert [(site.kind, site.text.split("\n")[0]) for site in image.sites] == [("assert", "value too large")]
     assert has(module, "exit")
     assert re.search(r"atom\.relaxed\.sys\.global\.cas\.b32\s+%r\d+, \[%rd\d+\], 0, 1;", module.ptx)
+    check(module)
+
+
+RING = """
+T.create_barriers(1)
+if tx == 0:
+    T.ptx_init_barrier_thread_count(0, 32)
+T.tvm_storage_sync("shared")
+CHECK
+T.ptx_arrive_barrier(0)
+T.ptx_wait_barrier(0, 0)
+B[tx] = A[tx]
+"""
+CHECK = 'assert A[tx] < T.float32(3), "value too large"'
+
+
+def test_a_failure_where_others_would_wait_ends_the_launch():
+    module = build(kernel(AB, RING.replace("CHECK", CHECK)))
+    (image,) = module.kernels.values()
+    assert image.reports and image.traps
+    # The one that claimed the report ends the launch, once the host can see it; the others just leave.
+    claim, stores = module.ptx.index(".cas.b32"), [found.start() for found in re.finditer(r"st\.global", module.ptx)]
+    fence, trap = re.search(r"(fence\.(sc|acq_rel)\.sys|membar\.sys);", module.ptx), module.ptx.index("trap;")
+    assert fence and claim < max(store for store in stores if store < fence.start()) < fence.start() < trap
+    assert module.ptx.count("trap;") == 1 and "@%p" in module.ptx[claim:trap]
+    check(module)
+
+
+def test_a_failure_that_nobody_waits_for_ends_its_thread_alone():
+    for body in (f"{CHECK}\nB[tx] = A[tx]", RING.replace("CHECK", "")):
+        module = build(kernel(AB, body))
+        assert not next(iter(module.kernels.values())).traps and "trap" not in module.ptx
+
+
+def test_a_failure_in_a_function_that_a_kernel_calls_ends_the_launch():
+    func = parse(f"""
+@I.ir_module
+class M:
+    @T.prim_func
+    def k(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+        T.func_attr({{"global_symbol": "k", "tir.noalias": True}})
+        for bx in T.thread_binding(1, thread="blockIdx.x"):
+            for tx in T.thread_binding(32, thread="threadIdx.x"):
+{textwrap.indent(RING.replace("CHECK", "M.check(A.data, tx)").strip(), " " * 16)}
+
+    @T.prim_func(private=True)
+    def check(data: T.handle("float32"), i: T.int32):
+        A = T.decl_buffer((256,), "float32", data=data)
+        assert A[i] < T.float32(3), "value too large"
+""")
+    module = build(func)
+    assert next(iter(module.kernels.values())).traps and "trap;" in module.ptx
     check(module)
 
 

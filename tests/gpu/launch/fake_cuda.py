@@ -447,9 +447,11 @@ class FakeCuda:
             if not image.reports:
                 self.lost = ILLEGAL_ADDRESS
                 return
-            site = next(i for i, s in enumerate(image.sites) if s.text in str(error))
+            site = next(i for i, s in enumerate(image.sites) if s.text.split("\n")[0] in str(error))
             for i, word in enumerate((site + 1, 2, 0, 0, 5, 0, 0)):
                 ctypes.c_uint32.from_address(record + 4 * i).value = word
+            if image.traps:
+                self.lost = 719  # CUDA_ERROR_LAUNCH_FAILED, of every call from now on
 
     @staticmethod
     def check_shape(func: PrimFunc, image: KernelImage, values: list[Any], shape: tuple[int, ...]) -> None:

@@ -96,7 +96,7 @@ def test_every_function_has_its_argument_types() -> None:
     folder = Path(module.__file__).parent
     named = set()
     for path in folder.glob("*.py"):
-        named |= set(re.findall(r'(?:call|function|_int|_handle|_said)\(\s*"(cu\w+)"', path.read_text()))
+        named |= set(re.findall(r'(?:call|release|function|_int|_handle|_said)\(\s*"(cu\w+)"', path.read_text()))
     named |= set(re.findall(r'"(cu\w+)"', (folder / "host_function.py").read_text()))
     assert len(named) > 30 and named <= set(module._ARGUMENTS)
     assert named == set(module._ARGUMENTS), set(module._ARGUMENTS) - named

@@ -185,6 +185,23 @@ def test_kinds_of_reports(kind: Any, error: type[Exception]) -> None:
         kernel(A, B)
 
 
+def test_a_kernel_that_ended_itself_took_the_context_along() -> None:
+    """The report outlives the launch: which check failed, where, that all is lost, and what to do now."""
+    site = ReportSite("bounds", "an element is 100 or more\nnote: the rest of the text")
+    kernel, cuda = fake_kernel(programs.checked, change=changed(reports=True, traps=True, sites=(site,)))
+    A, B = arrays(cuda, 2, np.arange(8, dtype=np.int32))
+    kernel(A, B)  # nothing fails: nothing is said
+    bad = arrays(cuda, 1, np.full(8, 100, np.int32))[0]
+    with pytest.raises(DeviceError) as error:
+        kernel(bad, B)
+    text = str(error.value)
+    assert "`checked_kernel` was ended" in text and "would have waited" in text and "an element is 100 or more" in text
+    assert "note: the rest of the text" in text and "blockIdx (2, 0, 0), threadIdx (5, 0, 0)" in text
+    assert "the CUDA context is lost" in text and "Start the process anew" in text and "tl.simulate" in text
+    with pytest.raises(DeviceError, match=r"(?s)LAUNCH_FAILED \(719\).*an earlier launch's.*Start the process anew"):
+        kernel(A, B)
+
+
 def test_memory_of_arguments_is_reused() -> None:
     kernel, cuda = fake_kernel(programs.vector_add)
     A, B, C = arrays(cuda, 3, np.ones(8, np.float32))

@@ -80,6 +80,7 @@ def _define(caller: Emitter, name: str, func: PrimFunc, op: Call) -> _DeviceFunc
     function = state.module.function(symbol, result, params, attrs=_ATTRIBUTES, linkage="internal")
     em = Emitter(state, FunctionState(symbol, func), function)
     em.kernel.allocates = False
+    device_state(state, symbol).traps = device_state(state, caller.kernel.name).traps
     em.kernel.ret_type = found
     em.b.position_at_end(function.block("entry"))
     _parameters(em, func, function, device_state(state, caller.kernel.name).extents)

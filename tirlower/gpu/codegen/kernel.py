@@ -22,16 +22,20 @@ from tirlower.gpu.codegen.tensor_maps import tensor_maps_of
 from tirlower.ir.annotations import MIN_BLOCKS, entries_of, number_of
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.data import data_parameters
-from tirlower.ir.expr import Expr, IntImm, PointerType, Var
+from tirlower.ir.expr import Call, Expr, IntImm, PointerType, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.node import Node
+from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.stmt import AllocBuffer, DeclBuffer, For, ForKind
 
 __all__ = ["KernelCode", "declare_kernel", "emit_kernel"]
 
 MAX_STATIC_SHARED: Final = 48 << 10
 """Bytes of static shared memory of a block, on every architecture (CUDA C++ programming guide, compute capabilities)."""
+_WAITED_FOR: Final = (Op.get("tir.create_barriers"), Op.get("tir.ptx_wgmma"))
+"""Where these are, threads that are there wait for one that has failed: barriers count arrivals, products take whole warps."""
 LAUNCH_PARAMS: Final = "tir.kernel_launch_params"
 VECTOR_ALIGN: Final = 16
 """The alignment in bytes of every array that a kernel is given (the launch checks it), unless the buffer states less."""
@@ -67,6 +71,7 @@ class KernelCode:
             static_shared=device_state(state, self.name).shared,
             dynamic_shared=self.dynamic,
             reports=self.reports,
+            traps=self.reports and device_state(state, self.name).traps,
             sites=sites if self.reports else (),
             cluster=(cluster[0], cluster[1], cluster[2]),
         )
@@ -224,6 +229,7 @@ def emit_kernel(state: ModuleState, code: KernelCode) -> None:
     device = device_state(state, code.name)
     device.maps, device.map_addresses = code.tensor_maps, following[: len(code.tensor_maps)]
     device.extents, device.report = code.extents, following[-1]
+    device.traps = any(call.op in _WAITED_FOR for call in each(Call, func.body))
     distinct = [*(p.var for p in code.params if p.pointer and code.noalias), *code.body.allocated]
     give_alias_scopes(state, kernel, func.without_attr("tir.noalias"), distinct)
     with deep_recursion():

@@ -203,10 +203,12 @@ class HostLaunches:
         self._refused(em, status, told, "launch", image.symbol)
         if report is None:
             return
-        self._refused(em, self._call(em, Service.SYNCHRONIZE, [stream]), told, "wait", image.symbol)
+        waited = self._call(em, Service.SYNCHRONIZE, [stream])
+        # The report first: it says why the launch was ended.
         words = [b.load(I32, b.gep(I32, report, i), 4, volatile=True) for i in range(REPORT_WORDS - 1)]
         failed = b.icmp("ne", words[0], b.i32(0))
         self._fail_if(em, failed, [*(b.zext(word, I64) for word in words), *shape], "report", image.symbol)
+        self._refused(em, waited, told, "wait", image.symbol)
 
     def _map(
         self,

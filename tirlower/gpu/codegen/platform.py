@@ -143,7 +143,10 @@ class GpuPlatform(Platform):
         em.define(buffer.data, em.b.addrspacecast(memory, PTR))
 
     def fail(self, em: Emitter, code: int, values: Sequence[Value]) -> None:
-        """The first thread that fails claims the kernel's report and writes its place; then this thread exits."""
+        """The first thread that fails claims the kernel's report and writes its place; then this thread exits.
+
+        Where others would wait for it at a barrier object for ever, the first one ends the launch, and the context with it.
+        """
         b, report = em.b, report_of(em)
         swapped = b.cmpxchg(report, b.i32(0), b.i32(code + 1), "monotonic", "monotonic", align=4)
         with b.if_then(b.extract_value(swapped, 1), name="claimed"):
@@ -152,6 +155,9 @@ class GpuPlatform(Platform):
                 name, _, part = tag.partition(".")
                 value = b.intrinsic(f"llvm.nvvm.read.ptx.sreg.{_REGISTERS[name][0]}.{part}", I32, [])
                 b.store(value, b.offset(report, 4 * (position + 1)), 4)
+            if device_state(em.state, em.kernel.name).traps:
+                b.fence("seq_cst")  # the host sees the report of a launch that has ended
+                b.intrinsic("llvm.trap", VOID, [])
         b.intrinsic("llvm.nvvm.exit", VOID, [])
         b.unreachable()
 

@@ -56,6 +56,8 @@ class DeviceState:
     #: where the first failure is said, and whether there is one to say
     report: Value | None = None
     reported: bool = False
+    #: whether others may wait for a thread that fails, so that it has to end the launch
+    traps: bool = False
     #: of the launch: thread axis -> extent, None where that is no constant
     extents: dict[str, int | None] = field(default_factory=dict)
     maps: tuple[TensorMapSpec, ...] = ()

@@ -80,6 +80,8 @@ STREAM_LEGACY: Final = 1
 """CU_STREAM_LEGACY: the handle that names the default stream of a context, as 0 does."""
 STREAM_PER_THREAD: Final = 2
 """CU_STREAM_PER_THREAD: the handle of each thread's own default stream."""
+ENDED: Final = frozenset((700, 702, 714, 715, 716, 717, 718, 719))
+"""Results of a kernel that ran and failed, and of every call after it: the context is lost."""
 HOST_ALLOC_PORTABLE_MAPPED: Final = 1 | 2
 JIT_TARGET_LOG_BYTES: Final = 16384
 

@@ -169,6 +169,12 @@ class Driver:
         if code:
             raise self.error(code, name)
 
+    def release(self, name: str, *args: object) -> None:
+        """Call a function that gives something back: what was in a context that is lost is gone already."""
+        code = self.function(name)(*args)
+        if code and code not in constants.ENDED:
+            raise self.error(code, name)
+
     def error(self, code: int, what: str, *, notes: tuple[str, ...] = (), help: str | None = None) -> DeviceError:
         """The error of a result: ``what`` failed, with the driver's name and text of the code."""
         return DeviceError(f"{what} failed: {self.result_text(code)}", origin="driver", notes=notes, help=help)
@@ -288,7 +294,7 @@ class Driver:
 
     def unload_module(self, module: int) -> None:
         """Drop a module."""
-        self.call("cuModuleUnload", module)
+        self.release("cuModuleUnload", module)
 
     def get_function(self, module: int, symbol: str) -> int:
         """A kernel of a module."""
@@ -318,7 +324,7 @@ class Driver:
 
     def destroy_stream(self, stream: int) -> None:
         """Drop a stream; what it was given still runs."""
-        self.call("cuStreamDestroy_v2", stream)
+        self.release("cuStreamDestroy_v2", stream)
 
     def synchronize_stream(self, stream: int) -> None:
         """Wait for a stream."""
@@ -348,7 +354,7 @@ class Driver:
 
     def destroy_event(self, event: int) -> None:
         """Drop an event."""
-        self.call("cuEventDestroy_v2", event)
+        self.release("cuEventDestroy_v2", event)
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
@@ -358,7 +364,7 @@ class Driver:
 
     def free(self, pointer: int) -> None:
         """Give device memory back; waits for what uses it."""
-        self.call("cuMemFree_v2", pointer)
+        self.release("cuMemFree_v2", pointer)
 
     def allocate_async(self, size: int, stream: int) -> int:
         """Device memory from the device's pool, in the order of a stream."""
@@ -366,7 +372,7 @@ class Driver:
 
     def free_async(self, pointer: int, stream: int) -> None:
         """Give device memory back to the pool, in the order of a stream."""
-        self.call("cuMemFreeAsync", pointer, stream)
+        self.release("cuMemFreeAsync", pointer, stream)
 
     def allocate_host(self, size: int) -> int:
         """Host memory that kernels reach by the same address."""
@@ -374,7 +380,7 @@ class Driver:
 
     def free_host(self, pointer: int) -> None:
         """Give such host memory back."""
-        self.call("cuMemFreeHost", pointer)
+        self.release("cuMemFreeHost", pointer)
 
     def copy_to_device(self, pointer: int, host: int, size: int, stream: int) -> None:
         """Copy host memory to the device, in the order of a stream; pageable memory is read before this returns."""

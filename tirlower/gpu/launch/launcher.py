@@ -20,8 +20,10 @@ _ERRORS: Final[dict[str, type[TirError]]] = {
     "bounds": BoundsError,
     "division": DivisionByZeroError,
 }
-_STICKY: Final = frozenset((700, 702, 714, 715, 716, 717, 718, 719))
-"""Results of a kernel that ran and failed: the context is lost."""
+_LOST: Final = (
+    "no kernel, array or stream of this process works any more. Start the process anew; before that, "
+    "tl.simulate(func, *arrays) finds accesses out of bounds"
+)
 
 
 class Launcher:
@@ -81,11 +83,11 @@ class Launcher:
         """Which limit a refused launch breaks, as far as the device says."""
         device = self.device
         threads = shape[3] * shape[4] * shape[5]
-        most = self.attribute(FunctionAttribute.MAX_THREADS_PER_BLOCK) if code not in _STICKY else threads
+        most = self.attribute(FunctionAttribute.MAX_THREADS_PER_BLOCK) if code not in constants.ENDED else threads
         if threads > most:
             registers = self.attribute(FunctionAttribute.NUM_REGS)
             return f"a block of {threads} threads is too large: this kernel has {registers} registers a thread, which allows {most}"
-        if code not in _STICKY:
+        if code not in constants.ENDED:
             names = ("MAX_GRID_DIM_X", "MAX_GRID_DIM_Y", "MAX_GRID_DIM_Z", "MAX_BLOCK_DIM_X", "MAX_BLOCK_DIM_Y", "MAX_BLOCK_DIM_Z")  # fmt: skip
             for extent, name, tag in zip(shape, names, (*_GRID, *_BLOCK), strict=False):
                 limit = device.attribute(DeviceAttribute[name])
@@ -98,8 +100,8 @@ class Launcher:
                 )
             return "check the launch shape against the device's limits: kernel.report() has the kernel's resources"
         return (
-            "the failure may be an earlier launch's, and the device is lost to this process: tl.simulate(func, *arrays) "
-            "finds accesses out of bounds, data races and uninitialized reads"
+            f"the failure may be an earlier launch's, and the CUDA context is lost: {_LOST}, data races and uninitialized "
+            "reads"
         )
 
     def _reported(self, values: Sequence[int]) -> TirError:
@@ -108,11 +110,17 @@ class Launcher:
         found = self.image.sites[site - 1] if site <= len(self.image.sites) else None
         kind = RuntimeAssertError if found is None else _ERRORS[found.kind]
         text = f"check {site - 1} failed" if found is None else found.text
-        return kind(
-            text,
-            origin=self.image.name,
-            notes=[f"at blockIdx {block}, threadIdx {thread}", f"launch shape: {self.shape_text(shape)}"],
-        )
+        notes = [f"at blockIdx {block}, threadIdx {thread}", f"launch shape: {self.shape_text(shape)}"]
+        if self.image.traps:
+            first, *more = text.split("\n")
+            return DeviceError(
+                f"the launch of kernel `{self.image.name}` was ended, because others would have waited for the thread that "
+                f"failed: {first}",
+                origin="launch",
+                notes=[*more, *notes],
+                help=f"the CUDA context is lost with it: {_LOST}",
+            )
+        return kind(text, origin=self.image.name, notes=notes)
 
     def _map_error(self, spec: TensorMapSpec, values: Sequence[int]) -> DeviceError:
         code, base = values[:2]
