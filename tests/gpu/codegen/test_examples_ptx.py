@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 
 import pytest
@@ -22,9 +23,15 @@ from examples.gpu import (
     transpose,
     vector_add,
 )
-from tests.gpu.codegen.building import ARCHITECTURES, build, check, has, instructions, needs_ptxas
+from tests.gpu.codegen.building import ARCHITECTURES, build, check, has, instructions, lowered, needs_ptxas
 from tirlower.diagnostics import CodegenError
 from tirlower.gpu.artifact import DeviceModule
+from tirlower.gpu.codegen import compile_module
+from tirlower.gpu.codegen.machine import ARCHITECTURES as FIRST_PTX
+from tirlower.gpu.codegen.machine import LLVM_PTX, ptx_version
+from tirlower.gpu.installed import installed
+from tirlower.ir import IRModule
+from tirlower.machine.target import Target
 
 SIMT = {
     "vector_add": lambda: vector_add.vector_add(1 << 20),
@@ -57,8 +64,47 @@ CASES = [
 
 
 @functools.cache
-def built(name: str, arch: str) -> DeviceModule:
-    return build((SIMT | TENSOR)[name](), arch)
+def after_passes(name: str, arch: str) -> IRModule:
+    return lowered((SIMT | TENSOR)[name](), Target(f"nvptx -arch={arch}"))
+
+
+@functools.cache
+def built(name: str, arch: str, ptx: int = 0) -> DeviceModule:
+    return compile_module(after_passes(name, arch), Target(f"nvptx -arch={arch} -ptx={ptx}"))
+
+
+def versions(arch: str) -> set[int]:
+    """Other PTX versions than the default: LLVM's newest, the oldest for the architecture, and that of the driver here."""
+    here = installed()
+    asked = {LLVM_PTX, max(FIRST_PTX[arch], OLDEST), *([min(here.ptx, LLVM_PTX)] if here is not None else [])}
+    return {version for version in asked if version >= FIRST_PTX[arch]} - {ptx_version(arch)}
+
+
+OLDEST = 78
+"""That of CUDA 11.8, the oldest driver which launches clusters."""
+
+VERSIONS = [
+    (name, arch, version)
+    for name, arch in [
+        *zip(SIMT, itertools.cycle(["sm_80", "sm_90a", "sm_120"])),
+        ("matmul_bf16", "sm_80"), ("flash_attention", "sm_100a"), ("flash_attention_causal", "sm_90a"), ("matmul_hopper", "sm_90a"),
+    ]
+    for version in sorted(versions(arch))
+]  # fmt: skip
+
+
+@needs_ptxas
+@pytest.mark.parametrize(("name", "arch", "version"), VERSIONS)
+def test_every_ptx_version_is_assembled(name, arch, version):
+    """What LLVM writes of a version is assembled as that version: as a driver does that has no newer one."""
+    module = built(name, arch, version)
+    assert f".version {version // 10}.{version % 10}\n" in module.ptx and f".target {arch}" in module.ptx
+    for each in check(module).values():
+        assert (each.spill_stores, each.spill_loads, each.stack, each.remarks) == (0, 0, 0, ())
+
+
+def test_the_newest_version_and_the_oldest_are_among_them():
+    assert {version for _, _, version in VERSIONS} >= {LLVM_PTX, OLDEST}
 
 
 @needs_ptxas
