@@ -80,7 +80,7 @@ def test_remarks_are_handed_on():
 
 
 def test_without_an_assembler(monkeypatch):
-    monkeypatch.setattr(ptxas, "_candidates", lambda: iter(()))
+    monkeypatch.setattr(ptxas, "_candidates", lambda tool, variable: iter(()))
     assert find_ptxas() is None
     with pytest.raises(DeviceError, match="no ptxas") as caught:
         assemble(".version 8.0", "sm_80")

@@ -18,31 +18,36 @@ from pathlib import Path
 
 from tirlower.diagnostics import CodegenError, DeviceError
 
-__all__ = ["Assembled", "assemble", "find_ptxas"]
+__all__ = ["Assembled", "assemble", "cubin_of", "find_ptxas", "find_tool"]
 
 _VARIABLE = "TIRLOWER_PTXAS"
 
 
-def _candidates() -> Iterator[Path]:
-    named = os.environ.get(_VARIABLE)
+def _candidates(tool: str, variable: str) -> Iterator[Path]:
+    named = os.environ.get(variable)
     if named:
         yield Path(named)
     for package, patterns in (
-        ("nvidia", ("cu*/bin/ptxas*", "cuda_nvcc/bin/ptxas*")),
-        ("triton", ("backends/nvidia/bin/ptxas",)),
+        ("nvidia", (f"cu*/bin/{tool}*", f"cuda_*/bin/{tool}*")),
+        ("triton", (f"backends/nvidia/bin/{tool}",)),
     ):
         found = find_spec(package)
         for root in (found.submodule_search_locations if found is not None else None) or ():
             for pattern in patterns:
                 yield from sorted(Path(root).glob(pattern))
-    on_path = shutil.which("ptxas")
+    on_path = shutil.which(tool)
     if on_path:
         yield Path(on_path)
 
 
+def find_tool(tool: str, variable: str) -> Path | None:
+    """A program of NVIDIA's: the one that an environment variable names, a wheel's, or the one on the path; None without any."""
+    return next((path for path in _candidates(tool, variable) if path.is_file() and os.access(path, os.X_OK)), None)
+
+
 def find_ptxas() -> Path | None:
     """The assembler: the one that ``TIRLOWER_PTXAS`` names, a wheel's, or the one on the path; None without any."""
-    return next((path for path in _candidates() if path.is_file() and os.access(path, os.X_OK)), None)
+    return find_tool("ptxas", _VARIABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +75,13 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 
 
-def assemble(ptx: str, arch: str) -> dict[str, Assembled]:
-    """Assemble PTX for an architecture; what each kernel needs.
+def cubin_of(ptx: str, arch: str) -> bytes:
+    """The machine code of PTX for an architecture. Raises as :func:`assemble`."""
+    return _assembled(ptx, arch)[1]
 
-    Raises:
-        DeviceError: there is no assembler.
-        CodegenError: the assembler refuses the PTX; the message has its words.
-    """
+
+def _assembled(ptx: str, arch: str) -> tuple[str, bytes]:
+    """The words of the assembler, and the machine code."""
     tool = find_ptxas()
     if tool is None:
         raise DeviceError(
@@ -84,10 +89,11 @@ def assemble(ptx: str, arch: str) -> dict[str, Assembled]:
             help=f"install the wheel nvidia-cuda-nvcc, or name the assembler by {_VARIABLE}",
         )
     with tempfile.TemporaryDirectory(prefix="tirlower-ptx-") as folder:
-        source = Path(folder) / "module.ptx"
+        source, target = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
         source.write_text(ptx)
-        command = [str(tool), "-v", f"-arch={arch}", str(source), "-o", str(Path(folder) / "module.cubin")]
+        command = [str(tool), "-v", f"-arch={arch}", str(source), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
+        code = target.read_bytes() if target.is_file() else b""
     said = done.stdout + done.stderr
     if done.returncode:
         raise CodegenError(
@@ -95,6 +101,17 @@ def assemble(ptx: str, arch: str) -> dict[str, Assembled]:
             origin="ptxas",
             notes=[line for line in said.replace(str(source), "module.ptx").splitlines() if line.strip()][:10],
         )
+    return said, code
+
+
+def assemble(ptx: str, arch: str) -> dict[str, Assembled]:
+    """Assemble PTX for an architecture; what each kernel needs.
+
+    Raises:
+        DeviceError: there is no assembler.
+        CodegenError: the assembler refuses the PTX; the message has its words.
+    """
+    said, _ = _assembled(ptx, arch)
     out: dict[str, Assembled] = {}
     remarks = [line.strip() for line in said.splitlines() if _REMARK.search(line)]
     for part in re.split(r"(?=ptxas info\s*: Compiling entry function)", said):
