@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tirlower.autoschedule.classify import Nest, extent_of, nests_of, strides_of
+from tirlower.autoschedule.classify import Nest, extent_of, nests_of, same_for_all, strides_of
+from tirlower.autoschedule.sizes import typical
 from tirlower.script import parse
 
 
@@ -42,19 +43,21 @@ def f(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8,), "float32")):
 
 
 def test_strides_that_are_not_known():
-    nest = only(
-        """
-def f(A: T.Buffer(("n", "m"), "float32"), X: T.Buffer(("n",), "int32"), s: T.int32, B: T.Buffer((64,), "float32", strides=(s,))):
+    nest = only("""
+def f(A: T.Buffer(("n", "m"), "float32")):
     for i, j in T.grid(n, m):
         A[i, j] = T.float32(0)
-    for i in range(n):
-        X[i] = i // 2
-""".replace(', s: T.int32, B: T.Buffer((64,), "float32", strides=(s,))', "").replace(
-            "    for i in range(n):\n        X[i] = i // 2\n", ""
-        )
-    )
-    assert moves(nest) == [{"i": None, "j": 1}]
+""")
+    assert moves(nest) == [{"i": typical(nest.func.buffers[0].shape[1]), "j": 1}]
     assert extent_of(nest.loops[0]) is None
+    assert same_for_all(nest.loops[1])
+    triangle = only("""
+def f(A: T.Buffer((8, 8), "float32")):
+    for i in range(8):
+        for j in range(i):
+            A[i, j] = T.float32(0)
+""")
+    assert [same_for_all(loop) for loop in triangle.loops] == [True, False]
     quotient = only("""
 def f(A: T.Buffer((8,), "float32"), B: T.Buffer((16,), "float32")):
     for i in range(16):

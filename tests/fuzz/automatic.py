@@ -33,6 +33,7 @@ from tirlower.autoschedule.recipes import (
     fallback,
     permutation,
     row_chain,
+    unknown_contraction,
 )
 from tirlower.diagnostics import InterpreterError
 from tirlower.ir import Block, BufferStore, For, IRModule, PrimFunc
@@ -47,7 +48,7 @@ from tirlower.script import parse
 __all__ = ["eager", "program", "run_one"]
 
 TARGET = Target("llvm -num_threads=2", **{"fast-math-contract": False})
-MODULES = (choose, column_reduction, contraction, elementwise, fallback, permutation, row_chain)
+MODULES = (choose, column_reduction, contraction, elementwise, fallback, permutation, row_chain, unknown_contraction)
 
 
 @dataclass(frozen=True)

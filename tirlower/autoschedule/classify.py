@@ -10,16 +10,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tirlower.autoschedule.sizes import typical
 from tirlower.ir.annotations import REDUCTION
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import IntImm
+from tirlower.ir.expr import IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.node import Node
 from tirlower.ir.query import each, statements
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, Seq, Stmt, While
 from tirlower.poly import Access, Loop, Scop, Statement, check_bounds, extract
 
-__all__ = ["Nest", "elements_of", "extent_of", "nests_of", "perfect_loops", "strides_of"]
+__all__ = ["Nest", "elements_of", "extent_of", "nests_of", "perfect_loops", "same_for_all", "strides_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +93,23 @@ def extent_of(loop: Loop) -> int | None:
     return node.extent.value if isinstance(node, For) and isinstance(node.extent, IntImm) else None
 
 
+def same_for_all(loop: Loop) -> bool:
+    """Whether a loop runs as often in each iteration of those around it."""
+    inside = {outer.var for outer in loop.outer}
+    return isinstance(loop.node, For) and not any(var in inside for var in each(Var, loop.node.extent))
+
+
 def elements_of(buffer: Buffer) -> tuple[int | None, ...]:
-    """By how many elements each subscript of a buffer moves; None where that is not a number."""
+    """By how many elements each subscript of a buffer moves, sizes that the caller alone knows being what they are taken to
+    be (:mod:`~tirlower.autoschedule.sizes`); None where that is no number."""
     if buffer.strides:
-        return tuple(stride.value if isinstance(stride, IntImm) else None for stride in buffer.strides)
+        return tuple(map(typical, buffer.strides))
     found: list[int | None] = []
     stride: int | None = 1
     for extent in reversed(buffer.shape):
         found.append(stride)
-        stride = stride * extent.value if stride is not None and isinstance(extent, IntImm) else None
+        size = typical(extent)
+        stride = None if stride is None or size is None else stride * size
     return tuple(found[::-1])
 
 

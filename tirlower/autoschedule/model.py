@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tirlower.autoschedule.classify import Nest, elements_of, extent_of, strides_of
+from tirlower.autoschedule.sizes import typical
 from tirlower.ir.expr import Call
 from tirlower.ir.query import has
+from tirlower.ir.stmt import For
 from tirlower.machine.processor import Processor
 from tirlower.poly import Loop, Statement
 
-__all__ = ["LATENCY", "PARALLEL_SECONDS", "cycles_of", "seconds_of", "written_seconds"]
+__all__ = ["LATENCY", "PARALLEL_SECONDS", "cycles_of", "seconds_of", "trips", "written_seconds"]
 
 CLOCK: Final = 3e9
 """Cycles a second."""
@@ -36,7 +38,7 @@ CALL: Final = 12
 """Cycles of an exponential, or another function, of one element."""
 
 UNKNOWN: Final = 64
-"""How often a loop is taken to run whose extent is no number."""
+"""How often a loop is taken to run of which nothing is known."""
 
 
 def seconds_of(cycles: float) -> float:
@@ -45,9 +47,12 @@ def seconds_of(cycles: float) -> float:
 
 
 def trips(loop: Loop) -> int:
-    """How often a loop runs, or is taken to run."""
+    """How often a loop runs, or is taken to run: half as often as those around it where its bounds move with them."""
     found = extent_of(loop)
-    return UNKNOWN if found is None else found
+    if found is None and isinstance(loop.node, For):
+        around = {outer.var: trips(outer) // 2 for outer in loop.outer}
+        found = typical(loop.node.extent, around)
+    return UNKNOWN if found is None else max(0, found)
 
 
 def cycles_of(statement: Statement, order: Iterable[Loop], processor: Processor) -> float:
@@ -113,7 +118,7 @@ def footprints(nest: Nest) -> Mapping[str, int]:
     for access in nest.accesses():
         buffer = access.buffer
         if buffer is not None and buffer.shape:
-            first, extent = elements_of(buffer)[0], getattr(buffer.shape[0], "value", None)
+            first, extent = elements_of(buffer)[0], typical(buffer.shape[0])
             size = 0 if first is None or extent is None else first * extent
             found[buffer.name] = size * -(-buffer.dtype.bits // 8)
     return found

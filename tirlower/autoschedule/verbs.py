@@ -34,6 +34,9 @@ class Verbs(Protocol):
     def get_loops(self, block: BlockRV | str) -> list[LoopRV]:
         """The loops around a block."""
 
+    def add_unit_loop(self, block_or_loop: LoopRV | BlockRV) -> LoopRV:
+        """Put a loop of one iteration around something."""
+
     def split(self, loop: LoopRV, factors: Sequence[int | Expr | None]) -> list[LoopRV]:
         """Split a loop."""
 
@@ -72,8 +75,11 @@ class Verbs(Protocol):
     def interchange(self, outer: LoopRV, inner: LoopRV) -> None:
         """Let two loops change places."""
 
-    def peel(self, loop: LoopRV, front: int = 0, back: int = 0) -> list[LoopRV]:
-        """Give the first and the last iterations of a loop loops of their own."""
+    def peel(self, loop: LoopRV, front: int = 0, back: int = 0, *, beyond: int = 0) -> list[LoopRV]:
+        """Give the first and the last iterations of a loop, or those beyond a multiple, loops of their own."""
+
+    def specialize(self, where: LoopRV | BlockRV | str, *conditions: str) -> None:
+        """Write a statement once more for where a condition holds."""
 
     def prefetch(self, buffer: str, loop: LoopRV, of: LoopRV, *, ahead: int = 1) -> None:
         """Ask for what a later iteration reads."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.autoschedule.scheduled import AVX2, planned, scheduled
+from tests.autoschedule.unknown import of_any_size
 
 ONE = AVX2.replace("threads=2", "threads=1")
 PLAIN = """
@@ -50,6 +51,20 @@ def test_threads_take_blocks_of_columns():
     assert report.parameters == {"rows": 8, "columns": 16, "block": 2048, "parallel": True}
     [few] = planned(PLAIN.format(8, 32, "float32")).nests
     assert not few.parameters.get("parallel")
+
+
+UNKNOWN = [
+    {"n": n, "m": m}
+    for n, m in [(0, 3), (3, 0), (1, 1), (1, 500), (500, 1), (8, 32), (9, 33), (23, 131), (40, 263), (7, 64)]
+]
+
+
+@pytest.mark.parametrize("text", [PLAIN, pytest.param(BLOCKS, marks=pytest.mark.nightly)])
+def test_sizes_that_are_not_known(text: str):
+    program = text.replace("({0}, {1})", "('n', 'm')").replace("({0},)", "('n',)").replace("({1},)", "('m',)")
+    found = of_any_size(program.format("n", "m", "float32"), UNKNOWN)
+    assert (found.nests[0].recipe, found.nests[0].exactness) == ("column reduction", "bitwise equal")
+    assert "parallel where m * n >= " in found.nests[0].rule
 
 
 BATCHES = """

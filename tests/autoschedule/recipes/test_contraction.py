@@ -247,20 +247,6 @@ def f(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
     assert found.nests[0].recipe != "contraction"
 
 
-def test_symbolic_sizes_are_left_to_the_fallback():
-    found = scheduled("""
-def f(A: T.Buffer(("m", "k"), "float32"), B: T.Buffer(("k", "n"), "float32"), C: T.Buffer(("m", "n"), "float32")):
-    for i, j, l in T.grid(m, n, k):
-        with T.block("C"):
-            vi, vj, vl = T.axis.remap("SSR", [i, j, l])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] += A[vi, vl] * B[vl, vj]
-""")
-    assert found.nests[0].parameters["innermost"] == "j"
-    assert any("known to the caller alone" in note for note in found.nests[0].notes)
-
-
 def test_two_products_of_one_function():
     text = """
 def f(A: T.Buffer((21, 9), "float32"), B: T.Buffer((9, 18), "float32"), C: T.Buffer((21, 18), "float32"), D: T.Buffer((21, 18), "float32")):

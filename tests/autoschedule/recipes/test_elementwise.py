@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
+from tests.autoschedule.unknown import of_any_size
 
 ONE = AVX2.replace("threads=2", "threads=1")
 CHAIN = """
@@ -149,3 +150,23 @@ def f(A: T.Buffer((300,), "float32"), B: T.Buffer((300,), "float32"), C: T.Buffe
         C[i] = P[299 - i]
 """)
     assert not any(step.instruction.kind.name == "ComputeInline" for step in found.schedule.steps)
+
+
+def test_sizes_that_are_not_known():
+    found = of_any_size(
+        """
+def f(A: T.Buffer(("n", "m"), "float32"), b: T.Buffer(("m",), "float32"), C: T.Buffer(("n", "m"), "float32")):
+    S = T.alloc_buffer((n, m), "float32")
+    for i, j in T.grid(n, m):
+        S[i, j] = A[i, j] + b[j]
+    for i, j in T.grid(n, m):
+        C[i, j] = T.max(S[i, j], T.float32(0)) * A[i, j]
+""",
+        [
+            {"n": n, "m": m}
+            for n, m in [(0, 3), (3, 0), (1, 1), (1, 500), (500, 1), (9, 63), (9, 64), (7, 131), (600, 700)]
+        ],
+    )
+    [report, _] = found.nests
+    assert (report.recipe, report.exactness) == ("elementwise", "bitwise equal")
+    assert report.parameters["inlined"] == 1 and "parallel where n * m >= " in report.rule

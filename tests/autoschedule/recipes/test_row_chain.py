@@ -6,6 +6,7 @@ import pytest
 
 from examples.schedules.softmax import naive
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
+from tests.autoschedule.unknown import of_any_size
 
 ONE = AVX2.replace("threads=2", "threads=1")
 SUM = """
@@ -172,3 +173,27 @@ def test_the_exponentials_are_vectors_and_the_sum_stays():
     assert "sum kept in order" in report.rule
     kinds = [step.instruction.kind.name for step in found.schedule.steps]
     assert (kinds.count("Fission"), kinds.count("Vectorize")) == (1, 3)
+
+
+def test_sizes_that_are_not_known():
+    found = of_any_size(
+        """
+def f(X: T.Buffer(("n", "m"), "float32"), Y: T.Buffer(("n", "m"), "float32")):
+    S = T.alloc_buffer((n,), "float32")
+    for i, j in T.grid(n, m):
+        with T.block("S"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                S[vi] = T.float32(1)
+            S[vi] += T.abs(X[vi, vj])
+    for i, j in T.grid(n, m):
+        Y[i, j] = X[i, j] / S[i]
+""",
+        [
+            {"n": n, "m": m}
+            for n, m in [(0, 3), (1, 1), (1, 500), (500, 1), (9, 31), (9, 32), (9, 63), (7, 131), (300, 400)]
+        ],
+        tolerance=1e-5,
+    )
+    assert [report.recipe for report in found.nests] == ["row chain", ""]
+    assert "parallel where n * m >= " in found.nests[0].rule

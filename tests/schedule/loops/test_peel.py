@@ -37,6 +37,44 @@ def f(A: T.Buffer((16,), "int32"), n: T.int32):
     again(func, sch)
 
 
+@pytest.mark.parametrize("extent", ["7", "8", "1", "0", "n", "n - 4"])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize(("front", "beyond"), [(0, 1), (0, 4), (1, 4), (3, 5)])
+def test_what_is_beyond_a_multiple(extent: str, dtype: str, front: int, beyond: int) -> None:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), n: T.{dtype}):
+    for i in range(2, 2 + {extent}):
+        A[i] = A[i] * 2 + T.Cast("int32", i)
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    i = sch.loop("i")
+    *_, kept, rest = sch.peel(i, front, beyond=beyond)
+    assert sch.get(i) is sch.get(kept)
+    sch.split(kept, [None, beyond], disable_predication=True)  # which is proved to be exact
+    left = getattr(sch.get(rest).extent, "value", None)
+    if extent.isdigit():
+        assert left == max(0, int(extent) - front) % beyond
+    executes_alike(func, sch.mod["main"], inputs=[[np.arange(16, dtype="int32"), n] for n in (-1, 0, 1, 2, 5, 13)])
+    again(func, sch)
+
+
+def test_multiples_of_multiples_are_proved() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer(("n",), "int32")):
+    for i in range(n):
+        A[i] = i
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    whole, rest = sch.peel("i", beyond=32)
+    half, _ = sch.peel(rest, beyond=8)
+    for loop, size in ((whole, 32), (half, 8)):
+        sch.split(loop, [None, size], disable_predication=True)
+    assert "if " not in str(sch.mod["main"])
+    executes_alike(func, sch.mod["main"], inputs=[[np.zeros(n, "int32")] for n in (0, 1, 8, 31, 32, 47, 64)])
+
+
 def test_names_of_blocks_stay_apart() -> None:
     func = parse("""
 @T.prim_func
@@ -73,6 +111,10 @@ def f(A: T.Buffer((16,), "int32")):
         sch.peel("j")
     with pytest.raises(BadArgument, match="or more"):
         sch.peel("j", -1)
+    with pytest.raises(BadArgument, match="back= or beyond="):
+        sch.peel("j", back=1, beyond=4)
+    with pytest.raises(BadArgument, match="or more"):
+        sch.peel("j", beyond=-4)
 
 
 def test_the_handle_of_a_sequence_in_the_body_is_in_no_ones_way() -> None:

@@ -11,11 +11,13 @@ from tirlower.autoschedule.recipes.elementwise import ELEMENTWISE
 from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.autoschedule.recipes.permutation import PERMUTATION
 from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
+from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
 
 __all__ = ["RECIPES"]
 
 RECIPES: Final[tuple[AnyRecipe, ...]] = (
     CONTRACTION,
+    UNKNOWN_CONTRACTION,
     ROW_CHAIN,
     COLUMN_REDUCTION,
     PERMUTATION,

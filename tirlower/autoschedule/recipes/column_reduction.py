@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, strides_of
-from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, written_seconds
+from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, same_for_all, strides_of
+from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, trips, written_seconds
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.verbs import Verbs
+from tirlower.autoschedule.versions import in_parallel, said, where_wide
 from tirlower.ir.query import each
 from tirlower.ir.stmt import AllocBuffer, Block, For, Seq
 from tirlower.machine.processor import Processor
@@ -30,6 +31,9 @@ VECTORS: Final = 2
 
 IN_REGISTERS: Final = 0.8
 """What is left of the time of vectors of columns whose sums are not loaded and stored for each row."""
+
+UNKNOWN_VECTORS: Final = 4
+"""Vectors of a block of columns whose number only the caller knows: narrow enough that each thread has some."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +78,10 @@ class ColumnReduction(Recipe[_Facts, ColumnPlan]):
         [update] = updates
         if any(True for _ in each(AllocBuffer, nest.root)):
             return Refusal("it has memory of its own")
-        if any(extent_of(loop) is None or loop.start.terms or loop.start.const for loop in update.loops):
-            return Refusal("its extents are no numbers")
+        if any(loop.start.terms or loop.start.const for loop in update.loops):
+            return Refusal("its loops do not start at 0")
+        if not all(same_for_all(loop) for loop in update.loops):
+            return Refusal("its extents move with other loops")
         [written] = [strides_of(access) for access in update.accesses if access.is_write]
         rows = tuple(loop for loop in update.loops if loop not in written)
         columns = next((loop for loop, stride in written.items() if stride == 1), None)
@@ -115,21 +121,25 @@ class ColumnReduction(Recipe[_Facts, ColumnPlan]):
         assert reduction is not None
         size = -(-reduction.dtype.bits // 8)
         wide = VECTORS * processor.lanes(f"uint{8 * size}")
-        rows, columns = extent_of(facts.rows[-1]) or 0, extent_of(facts.columns) or 0
+        rows, columns = trips(facts.rows[-1]), trips(facts.columns)
         if rows < ROWS or columns < wide:
             return Refusal(f"{rows} rows of {columns} columns are too few for {ROWS} by {wide}")
         together = ROWS
+        if len(facts.rows) > 1 and extent_of(facts.rows[-1]) is None:
+            return Refusal(
+                f"how often `{facts.rows[-1].name}` runs is known to the caller alone, and it sums with others"
+            )
         if len(facts.rows) > 1:  # what is left would come behind all of the others, not behind its own
             together = max(n for n in range(1, ROWS + 1) if rows % n == 0)
             if together == 1:
                 return Refusal(
                     f"{rows} rows come in no pieces, and {facts.rows[-1].name} is not the only loop of the sum"
                 )
-        vectors = columns // wide
+        vectors = max(1, columns // wide)
         most = max(1, processor.l1 // 2 // size // wide)
         points = 1.0
         for loop in facts.update.loops:
-            points *= extent_of(loop) or 1
+            points *= trips(loop)
         seconds = seconds_of(points * IN_REGISTERS / (wide / VECTORS))
         rule = [
             f"{together} rows at a time keep the sums of {wide} columns in registers",
@@ -140,40 +150,74 @@ class ColumnReduction(Recipe[_Facts, ColumnPlan]):
             rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
         least = max(-(-vectors // most), min(vectors, processor.threads) if parallel else 1)
         blocks = next((n for n in range(least, min(vectors, 4 * least) + 1) if vectors % n == 0), vectors)
+        block = vectors // blocks
+        if extent_of(facts.columns) is None:
+            block = min(most, UNKNOWN_VECTORS)
+            blocks = -(-vectors // block)
         if parallel:
             seconds /= min(processor.threads, blocks)
+            rule += [found for found in [said(facts.nests, seconds)] if found]
         if seconds > 0.9 * written_seconds(facts.nest, processor):
             return Refusal("the loops stand as they should")
-        return ColumnPlan(seconds, "; ".join(rule), together, wide, vectors // blocks * wide, parallel)
+        return ColumnPlan(seconds, "; ".join(rule), together, wide, block * wide, parallel)
 
     def apply(self, sch: Verbs, facts: _Facts, plan: ColumnPlan, loops: Handles) -> None:
         """The init by itself, rows outermost, what fills no tile by itself, then tiles in registers."""
         batch, rows, column = ([loops[x] for x in facts.batch], [loops[x] for x in facts.rows], loops[facts.columns])
+        where_wide(sch, loops[facts.nest.loops[0]], facts.columns, plan.columns)
         if facts.block is not None:
             sch.decompose_reduction(sch.get_block(facts.block.name), loops[facts.nest.loops[0]])
         elif facts.apart:
             [_, column] = sch.fission(column)
         sch.reorder(*batch, *rows, column)
-        extent, height = extent_of(facts.columns) or 0, extent_of(facts.rows[-1]) or 0
-        if height % plan.rows:
-            self._apart(sch, [*batch, *rows[:-1]], rows[-1], height % plan.rows)
-        if extent % plan.columns:
-            self._apart(sch, [*batch, *rows], column, extent % plan.columns)
-        row, inner = sch.split(rows[-1], [None, plan.rows])
-        blocks, vectors, lanes = sch.split(column, [None, plan.block // plan.columns, plan.columns])
-        sch.reorder(*batch, blocks, *rows[:-1], row, vectors, inner, lanes)
+        if _left(facts.rows[-1], plan.rows):
+            self._apart(sch, [*batch, *rows[:-1]], rows[-1], plan.rows)
+        if extent_of(facts.columns) is None:
+            # Whole blocks, whole vectors of what is left, and what fills none.
+            *around, last = self._apart(sch, [*batch, *rows], column, plan.block)
+            self._apart(sch, around, last, plan.columns)
+            self._tiles(sch, facts, plan, around, last, [None, 1, plan.columns])
+        elif _left(facts.columns, plan.columns):
+            self._apart(sch, [*batch, *rows], column, plan.columns)
+        pieces = [None, plan.block // plan.columns, plan.columns]
+        blocks = self._tiles(sch, facts, plan, [*batch, *rows], column, pieces)
+        if plan.parallel:
+            many = batch and trips(facts.batch[0]) > 1
+            in_parallel(sch, batch[0] if many else blocks, facts.nests, plan.seconds)
+
+    @staticmethod
+    def _tiles(
+        sch: Verbs,
+        facts: _Facts,
+        plan: ColumnPlan,
+        around: Sequence[LoopRV],
+        column: LoopRV,
+        pieces: Sequence[int | None],
+    ) -> LoopRV:
+        """Tiles in registers, of columns in pieces: blocks, vectors, and lanes. The loop over blocks."""
+        *outer, last = around
+        batch, rows = outer[: len(facts.batch)], outer[len(facts.batch) :]
+        row, inner = sch.split(last, [None, plan.rows])
+        blocks, vectors, lanes = sch.split(column, pieces)
+        sch.reorder(*batch, blocks, *rows, row, vectors, inner, lanes)
         reduction = facts.update.reduction
         assert reduction is not None
         sch.register_tile(reduction.buffer.name, [inner, lanes], at=vectors, vector=lanes)
-        if plan.parallel:
-            sch.parallel(batch[0] if batch and (extent_of(facts.batch[0]) or 0) > 1 else blocks)
+        return blocks
 
     @staticmethod
-    def _apart(sch: Verbs, around: Sequence[LoopRV], loop: LoopRV, rest: int) -> None:
-        """The last iterations of a loop in a nest of their own, behind the one of the others."""
-        sch.peel(loop, back=rest)
+    def _apart(sch: Verbs, around: Sequence[LoopRV], loop: LoopRV, size: int) -> list[LoopRV]:
+        """The iterations of a loop beyond a multiple in a nest of their own, behind the one of the others. Its loops."""
+        made = [sch.peel(loop, beyond=size)[1]]
         for outer in reversed(around):
-            sch.fission(outer)
+            made.append(sch.fission(outer)[1])
+        return made[::-1]
+
+
+def _left(loop: Loop, size: int) -> bool:
+    """Whether iterations may be left of pieces of a size."""
+    extent = extent_of(loop)
+    return extent is None or extent % size != 0
 
 
 COLUMN_REDUCTION: Final = ColumnReduction()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import Nest, elements_of, extent_of, strides_of
-from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, seconds_of
+from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, seconds_of, trips
 from tirlower.autoschedule.places import block_in, loop_in
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.verbs import Verbs
@@ -122,6 +122,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
     """Register tiles, and panels where they pay."""
 
     name: ClassVar[str] = "contraction"
+    any_size: ClassVar[bool] = False
+    """Whether it takes nests whose extents are known to the caller alone."""
 
     # The class
 
@@ -146,7 +148,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         if not sums:
             return Refusal("nothing is summed up")
         unknown = next((loop for loop in update.loops if extent_of(loop) is None), None)
-        if unknown is not None:
+        if unknown is not None and not self.any_size:
             return Refusal(f"how often `{unknown.name}` runs is known to the caller alone")
         columns = next((loop for loop in spatial if over[loop] == 1), None)
         if columns is None:
@@ -160,7 +162,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         if any(loop not in along for loop in sums) or any(loop not in across for loop in sums):
             return Refusal("an operand is not summed over")
         mine_alone = [loop for loop in spatial if loop in across and loop not in along]
-        rows = max(mine_alone, key=lambda loop: extent_of(loop) or 0, default=None)
+        rows = max(mine_alone, key=trips, default=None)
         others = tuple(loop for loop in spatial if loop is not columns and loop is not rows)
         return ContractionFacts(
             (nest,), form, update, target, rows, columns, tuple(sums), others, b, a, along[columns] == 1

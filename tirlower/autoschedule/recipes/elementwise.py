@@ -15,6 +15,7 @@ from tirlower.autoschedule.model import PARALLEL_SECONDS, cycles_of, seconds_of,
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.traffic import streamed
 from tirlower.autoschedule.verbs import Verbs
+from tirlower.autoschedule.versions import in_parallel, said
 from tirlower.ir.annotations import NONTEMPORAL
 from tirlower.ir.expr import BufferLoad, Call, Div, Expr
 from tirlower.ir.query import each, nodes
@@ -159,6 +160,7 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
             parallel = seconds >= PARALLEL_SECONDS and all(_parallel(one) for one in stages)
             if parallel:
                 seconds /= processor.threads
+                rule += [found for found in [said(facts.nests, seconds)] if found]
             elif seconds < PARALLEL_SECONDS:
                 rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
             else:
@@ -183,7 +185,7 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
             if plan.rows > 1 and one.rows:
                 outer = sch.unroll_jam(outer, plan.rows)
             if plan.parallel:
-                sch.parallel(outer)
+                in_parallel(sch, outer, facts.nests, plan.seconds)
             if plan.nontemporal:
                 sch.annotate(outer, NONTEMPORAL, True)
 

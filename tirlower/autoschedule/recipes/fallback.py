@@ -13,6 +13,7 @@ from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, strid
 from tirlower.autoschedule.model import PARALLEL_SECONDS, cycles_of, seconds_of
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.verbs import Verbs
+from tirlower.autoschedule.versions import in_parallel, said
 from tirlower.machine.processor import Processor
 from tirlower.poly import Loop, is_parallel
 
@@ -74,6 +75,7 @@ class Fallback(Recipe[_Facts, FallbackPlan]):
                 rule = _joined(rule, "" if parallel else "not parallel: no loop is proved to be")
         if parallel is not None:
             seconds /= min(processor.threads, extent_of(parallel) or processor.threads)
+            rule = _joined(rule, said(facts.nests, seconds))
         if order is costs[0][1] and parallel is None:
             return Refusal(rule or "the loops stand as they should")
         return FallbackPlan(
@@ -101,7 +103,7 @@ class Fallback(Recipe[_Facts, FallbackPlan]):
             sch.reorder(*(loops[loop] for loop in order))
         if plan.parallel is not None:
             loop = next(loop for loop in facts.perfect if loop.name == plan.parallel)
-            sch.parallel(loops[loop])
+            in_parallel(sch, loops[loop], facts.nests, plan.seconds)
 
 
 FALLBACK: Final = Fallback()

@@ -16,6 +16,7 @@ from tirlower.autoschedule.permission import NO_PERMISSION, any_order
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.traffic import bytes_of, streamed
 from tirlower.autoschedule.verbs import Verbs
+from tirlower.autoschedule.versions import in_parallel, said, where_wide
 from tirlower.ir.annotations import NONTEMPORAL
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.query import each
@@ -148,6 +149,7 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         parallel = processor.threads > 1 and seconds >= PARALLEL_SECONDS and (rows is None or rows > 1)
         if parallel:
             seconds /= processor.threads
+            rule += [found for found in [said(facts.nests, seconds)] if found]
         elif processor.threads > 1:
             rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
         if seconds > 0.9 * before:
@@ -178,6 +180,7 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
                 if inner.loop not in parts:
                     parts[inner.loop] = sch.fission(loop)
                 loop = parts[inner.loop][inner.part]
+            where_wide(sch, loop, inner.loop, 2 * lanes if inner.sums else lanes)
             made = sch.vectorize(loop, lanes, tail="scalar", reduction=inner.sums)
             assert made is not None
             if any(_is(access, plan.prefetch) for one in inner.statements for access in one.accesses):
@@ -187,7 +190,7 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         if plan.together > 1:
             rows[-1] = sch.unroll_jam(rows[-1], plan.together)
         if plan.parallel:
-            sch.parallel(rows[0])
+            in_parallel(sch, rows[0], facts.nests, plan.seconds)
         if plan.nontemporal:
             sch.annotate(rows[0], NONTEMPORAL, True)
 

@@ -1,0 +1,109 @@
+"""Contractions of sizes that the caller alone knows: tiles, rests of rows and columns, and the bits of the loops as written."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.autoschedule.recipes.test_contraction import FORMS
+from tests.autoschedule.scheduled import AVX2, AVX512, planned
+from tests.autoschedule.unknown import of_any_size
+from tirlower.autoschedule.classify import nests_of
+from tirlower.autoschedule.recipe import Bid
+from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
+from tirlower.machine.processor import Processor
+from tirlower.script import parse
+
+ROWS = [{"M": m} for m in (0, 1, 2, 3, 4, 5, 11, 12, 13, 47, 48, 61)]
+SIZES = [
+    dict(zip("MNK", sizes, strict=True))
+    for sizes in [
+        (0, 5, 3), (5, 0, 3), (5, 3, 0), (1, 1, 1), (1, 1000, 3), (1000, 1, 3), (7, 100, 30), (8, 128, 32),
+        (12, 32, 1), (13, 33, 2), (11, 31, 7), (48, 64, 16), (61, 71, 19), (127, 131, 5),
+    ]
+]  # fmt: skip
+
+
+def unknown(form: str, spec: str = "mk,kn->mn", dtype: str = "float32", **known: int) -> str:
+    """A product whose sizes are names, but for those that are given."""
+    (a, b), c = spec.split("->")[0].split(","), spec.split("->")[1]
+    v = "v" if form == "block" else ""
+    names = {"m": "i", "n": "j", "k": "k", "b": "q"}
+
+    def at(letters: str) -> str:
+        return ", ".join(v + names[one] for one in letters)
+
+    def sizes(letters: str, quoted: bool) -> str:
+        found = [str(known.get(one.upper(), one.upper())) for one in letters.replace("b", "q")]
+        return ", ".join(repr(one) if quoted and one.isalpha() else one for one in found)
+
+    over = [one for one in "bmn" if one in c]
+    return FORMS[form].format(
+        a=sizes(a, True), b=sizes(b, True), c=sizes(c, True), d=dtype, e=dtype, K=sizes("k", False), ci=at(c),
+        x=f"A[{at(a)}]", y=f"B[{at(b)}]", over=", ".join(names[one] for one in over), sizes=sizes("".join(over), False),
+        inner=", ".join(f"v{names[one]}" for one in over), kinds="S" * len(over),
+    )  # fmt: skip
+
+
+SLOW = [
+    pytest.param(form, dtype, marks=pytest.mark.nightly)
+    for form, dtype in itertools.product(FORMS, ("float32", "float64", "int32", "int8"))
+]
+
+
+@pytest.mark.parametrize(("form", "dtype"), [("plain", "float32"), *SLOW])
+def test_no_size_is_known(form: str, dtype: str):
+    found = of_any_size(unknown(form, dtype=dtype), SIZES)
+    assert found.nests[0].recipe == "contraction of any size" and found.nests[0].exactness == "bitwise equal"
+    assert "parallel where M * N * K >= " in found.nests[0].rule
+
+
+@pytest.mark.parametrize(
+    "form", ["block", *(pytest.param(form, marks=pytest.mark.nightly) for form in ("local", "perfect"))]
+)
+def test_rows_are_not_known(form: str):
+    found = of_any_size(unknown(form, N=70, K=9), ROWS)
+    assert found.nests[0].recipe == "contraction of any size"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("spec", ["mk,nk->mn", "km,kn->mn"])
+def test_transposed_operands(spec: str):
+    found = of_any_size(unknown("plain", spec, N=40, K=11), ROWS)
+    assert found.nests[0].recipe == "contraction of any size"
+    assert found.nests[0].parameters["packed"] == (("B",) if spec.startswith("mk") else ())
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("spec", ["mk,nk->mn", "km,kn->mn", "km,nk->mn"])
+def test_transposed_operands_of_no_known_size(spec: str):
+    assert of_any_size(unknown("plain", spec), SIZES).nests[0].recipe == "contraction of any size"
+
+
+def test_a_batch_that_is_not_known():
+    found = of_any_size(unknown("plain", "bmk,bkn->bmn", M=13, N=33, K=4), [{"Q": batch} for batch in (0, 1, 2, 7)])
+    assert found.nests[0].recipe == "contraction of any size"
+
+
+def test_plans_of_machines():
+    def tile(target: str, **known: int) -> tuple[object, ...]:
+        bid = UNKNOWN_CONTRACTION.bid(nests_of(parse(unknown("plain", **known))), Processor.of(target))
+        assert isinstance(bid, Bid)
+        return bid.plan.parameters["rows"], bid.plan.parameters["columns"], bid.plan.parameters["parallel"]
+
+    assert tile(AVX2) == (6, 16, "i")
+    assert tile(AVX512) == (12, 32, "i")
+    assert tile(AVX512, N=16, K=2) == (12, 16, None)
+
+
+def test_what_is_left_to_others():
+    triangle = """
+def f(A: T.Buffer(("M", 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer(("M", 32), "float32")):
+    for i, j in T.grid(M, 32):
+        for k in range(T.min(i, 8)):
+            C[i, j] = C[i, j] + A[i, k] * B[k, j]
+"""
+    assert "its extents move with other loops" in str(planned(triangle).nests[0].notes)
+    narrow = unknown("plain", N=3, K=4)
+    assert "3 columns are no vector" in str(planned(narrow).nests[0].notes)

@@ -1,0 +1,52 @@
+"""Programs of sizes that the caller alone knows, scheduled and called with many: the bits of the loops as written each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+import tirlower as tl
+from tests.autoschedule.scheduled import planned, replays
+from tests.checking import roundtrips
+from tirlower.autoschedule.choose import ScheduledFunction
+from tirlower.ir import IntImm, PrimFunc, Var
+
+__all__ = ["of_any_size"]
+
+
+def of_any_size(
+    program: str | PrimFunc,
+    sizes: Iterable[Mapping[str, int]],
+    target: str = "llvm -num_threads=2",
+    tolerance: float = 0.0,
+) -> ScheduledFunction:
+    """Plan, replay, and call with sizes by name: each array that is written has the bytes that the loops as written give
+    it, or is near to them."""
+    found = planned(program, target)
+    replays(found)
+    roundtrips(found.function)
+    plain, made = tl.build(found.written, target), tl.build(found.function, target)
+    rng = np.random.default_rng(0)
+    for values in sizes:
+        arguments = [_array(rng, found.written, number, values) for number in range(len(found.written.buffers))]
+        others = [one.copy() for one in arguments]
+        plain(*arguments)
+        made(*others)
+        for one, other in zip(arguments, others, strict=True):
+            if tolerance:
+                np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance, err_msg=str(values))
+            else:
+                assert one.tobytes() == other.tobytes(), values
+    return found
+
+
+def _array(rng: np.random.Generator, func: PrimFunc, number: int, values: Mapping[str, int]) -> np.ndarray:
+    buffer = func.buffers[number]
+    shape = []
+    for extent in buffer.shape:
+        assert isinstance(extent, (IntImm, Var))
+        shape.append(extent.value if isinstance(extent, IntImm) else values[extent.name])
+    if buffer.dtype.is_float:
+        return rng.standard_normal(shape).astype(str(buffer.dtype))
+    return rng.integers(-100, 100, shape).astype(str(buffer.dtype))
