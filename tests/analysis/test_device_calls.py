@@ -184,7 +184,7 @@ def shift(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
     assert part.script().count('T.tvm_storage_sync("warp")') == 1
 
 
-@pytest.mark.parametrize("op", ["and", "or", "xor", "exchange"])
+@pytest.mark.parametrize("op", ["add", "max", "and", "or", "xor"])
 def test_atomics_of_one_element_need_no_barrier(op: str) -> None:
     func = kernel(
         f"T.evaluate(T.atomic_{op}(T.address_of(s[0]), tx))\nT.evaluate(T.atomic_{op}(T.address_of(s[0]), 3))"

@@ -71,3 +71,33 @@ def test_memory_of_a_thread(before: str, varies: bool) -> None:
 def test_loops(body: str, diverges: bool) -> None:
     facts, loop = _control(body)
     assert facts.diverges(loop) is diverges
+
+
+@pytest.mark.parametrize(
+    ("condition", "by_warp"),
+    [
+        ("tx // 32 == 0", False), ("tx < 32", False), ("tx < 33", True), ("tx // 16 == 0", True), ("tx % 32 == 0", True),
+        ("T.shift_right(tx, 5) == 1", False), ("T.bitwise_and(tx, 32) > 0", False), ("T.bitwise_and(tx, 31) > 0", True),
+        ("tx // 32 + n < 3", False), ("tx + n < 32", True), ("tx // 32 == 0 and n > 3", False), ("A[tx // 32] > 0", False),
+        ("A[tx] > 0", True), ("tx - tx == 0", False), ("T.if_then_else(tx < 32, n, 3) > 0", False), ("tx // (tx - 40) == 0", True),
+        ("T.min(tx, 31) < 31", True), ("T.max(tx, 63) < 64", False), ("l[0] > 0", False),
+    ],
+)  # fmt: skip
+def test_conditions_of_the_warps_of_a_block(condition: str, by_warp: bool) -> None:
+    text = f"""
+@T.prim_func
+def kernel(A: T.Buffer((64,), "int32"), n: T.int32):
+    for tx in T.thread_binding(64, thread="threadIdx.x"):
+        l = T.alloc_buffer((4,), "int32", scope="local")
+        l[0] = tx // 32
+        if {condition}:
+            A[tx] = 1
+"""
+    func = parse(text)
+    found: list[IfThenElse] = []
+    pre_order_visit(func.body, lambda op: found.append(op) if isinstance(op, IfThenElse) else None)
+    assert Uniformity(func.body, together=32).varies(found[0].condition) is by_warp
+    assert Uniformity(func.body, together=64).varies(found[0].condition) or condition in _OF_ALL
+
+
+_OF_ALL = ("tx - tx == 0", "T.max(tx, 63) < 64")

@@ -143,7 +143,7 @@ def test_a_shuffle_with_an_absent_lane():
     def kernel(A: T.Buffer((8,), "int32")):
         for tx in T.thread_binding(8, thread="threadIdx.x"):
             if tx < 4:
-                A[tx] = T.tvm_warp_shuffle(T.uint32(255), A[tx], 6, 32, 32)
+                A[tx] = T.tvm_warp_shuffle(T.tvm_warp_activemask(), A[tx], 6, 32, 32)
 
     with pytest.raises(InterpreterError, match="lane 0 shuffles with lane 6"):
         interpret(kernel, np.zeros(8, np.int32))

@@ -88,7 +88,8 @@ class BarrierPlanner(Dispatch[Stmt, tuple[Stmt, _Summary]]):
     """Puts barriers into a function: ``make()`` gives one, ``scope`` says whose accesses are ordered.
 
     ``copies`` are statements whose writes go on after them, ``waits`` those that hand on what such wrote: a copy only
-    comes behind what was before it, a wait only before what follows.
+    comes behind what was before it, a wait only before what follows. ``own`` says of which accesses a thread is taken to
+    have the elements to itself where its ways part from the others'.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class BarrierPlanner(Dispatch[Stmt, tuple[Stmt, _Summary]]):
         make: Callable[[], Stmt],
         copies: Collection[Stmt] = (),
         waits: Collection[Stmt] = (),
+        own: Callable[[Access], bool] | None = None,
     ) -> None:
         self.meetings = meetings
         self.scope = scope
@@ -116,6 +118,7 @@ class BarrierPlanner(Dispatch[Stmt, tuple[Stmt, _Summary]]):
         self._asynchronous = False
         self._copies = copies
         self._waits = waits
+        self._own_elements = own
         self._control: list[IfThenElse | For | While] = []
         self._apart: dict[Stmt, bool] = {}
         self._seen: list[Access] = []
@@ -134,6 +137,9 @@ class BarrierPlanner(Dispatch[Stmt, tuple[Stmt, _Summary]]):
         if not self._kernel:
             return ()
         accesses = tuple(access for access in found.accesses if self._wanted(access))
+        own = self._own_elements
+        if own is not None and any(map(own, accesses)) and self._divergent() is not None:
+            accesses = tuple(access for access in accesses if not own(access))
         self._seen += accesses
         if self._asynchronous:
             self.meetings.asynchronous.update(access for access in accesses if access.is_write)
@@ -279,16 +285,21 @@ class BarrierPlanner(Dispatch[Stmt, tuple[Stmt, _Summary]]):
         self._control.append(stmt)
         cases: list[Stmt | None] = []
         sums: list[_Summary] = []
+        arms: list[Sequence[Access]] = []
         for case in (stmt.then_case, stmt.else_case):
             if case is None:
                 cases.append(None)
                 sums.append(_Summary())
                 continue
+            before = len(self._seen)
             new, inner = self._visit(case)
+            arms.append(self._seen[before:])
             if own and self.meetings.any(own, inner.head, None, SAME):
                 new, inner = self._built(new, [_Part(new, inner)], [0])
             cases.append(new)
             sums.append(inner)
+        if len(arms) == 2:
+            self._need_apart(stmt, *arms)
         whole = self._left(stmt, seen)
         if whole is not None:
             sums = [whole]
@@ -296,6 +307,24 @@ class BarrierPlanner(Dispatch[Stmt, tuple[Stmt, _Summary]]):
         head = (*own, *(access for each in sums for access in each.head))
         tail = (*(own if through else ()), *(access for each in sums for access in each.tail))
         return stmt.with_(then_case=cases[0], else_case=cases[1]), _Summary(head, tail, through)
+
+    def _need_apart(self, stmt: IfThenElse, then: Sequence[Access], otherwise: Sequence[Access]) -> None:
+        """Refuse two arms that threads of one block take at once and that meet: no barrier can stand between them.
+
+        Where barrier objects order what threads on ways of their own do, it is left to those.
+        """
+        if self._waited is not None or not self._kernel or not then or not otherwise:
+            return
+        if not self.uniform.varies(stmt.condition):
+            return
+        if self.meetings.any(then, otherwise, None, SAME) or self.meetings.any(otherwise, then, None, SAME):
+            raise TransformError(
+                f"threads of a block may take both arms of a condition, whose accesses of {self.scope!r} memory meet, and "
+                f"no barrier can stand between them: {_title(stmt)}",
+                origin="ThreadSync",
+                span=stmt.span,
+                help="write the else as a second if, with the opposite condition: a barrier goes between the two",
+            )
 
     def on_For(self, stmt: For | While) -> tuple[Stmt, _Summary]:
         if isinstance(stmt, For) and stmt.kind is ForKind.THREAD_BINDING:

@@ -11,23 +11,27 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import Call, Var, is_const_int
+from tirlower.ir.expr import BufferLoad, Call, StringImm, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import post_order_visit
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
+from tirlower.ir.stmt import While
 from tirlower.poly import Access, Loop, Scop
 from tirlower.poly.conditions import equal
 from tirlower.poly.conflicts import Conflicts, Relation
+from tirlower.poly.constraint_system import Outcome
 from tirlower.poly.digit_test import Sign
 from tirlower.poly.execution_order import common_loops
 from tirlower.poly.forms import Form, constant, single
 
 __all__ = ["SAME", "Meetings", "is_block_loop", "is_thread_loop"]
 
-_ATOMICS = frozenset(
-    Op.get(f"tir.atomic_{name}") for name in ("add", "max", "min", "and", "or", "xor", "exchange", "cas")
-)
+_COMMUTING = frozenset(Op.get(f"tir.atomic_{name}") for name in ("add", "max", "min", "and", "or", "xor"))
+_ATOMICS = _COMMUTING | {Op.get("tir.atomic_exchange"), Op.get("tir.atomic_cas")}
+_OF_ZERO = frozenset(Op.get(f"tir.atomic_{name}") for name in ("add", "or", "xor"))
+"""The updates by which 0 changes nothing: a way to read."""
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 SAME = 0
@@ -48,6 +52,23 @@ def _by_subscripts(access: Access) -> bool:
 
 def _width(buffer: Buffer | None) -> int:
     return 0 if buffer is None else buffer.dtype.bits * buffer.dtype.lanes
+
+
+def _memory_of(atomic: Call) -> list[Var]:
+    """The data variables of the memory that an atomic operation updates."""
+    address = atomic.args[0]
+    found = [load.buffer.data for load in each(BufferLoad, address)]
+    return found or list(each(Var, address))
+
+
+def _says_its_order(atomic: Call) -> bool:
+    """Whether an atomic operation acquires or releases."""
+    stated = [arg.value for arg in atomic.args if isinstance(arg, StringImm)]
+    return bool(stated) and stated[0] != "relaxed"
+
+
+def _only_reads(atomic: Call) -> bool:
+    return atomic.op in _OF_ZERO and is_const_int(atomic.args[1], 0)
 
 
 def is_thread_loop(loop: Loop) -> bool:
@@ -88,7 +109,8 @@ class Meetings:
         self.overlaps = {frozenset(pair) for pair in overlaps}
         self.alike = {frozenset(pair) for pair in alike}
         self.only_overlaps = bool(self.overlaps)
-        self.atomic: set[int] = set()
+        self.atomic: dict[int, Call] = {}
+        self.polled: set[Var] = set()
         self.asynchronous: set[Access] = set()
         self.asked = 0
         self._known: dict[object, bool] = {}
@@ -102,8 +124,30 @@ class Meetings:
 
     def _note_atomic(self, op: Node) -> None:
         if isinstance(op, Call) and op.op in _ATOMICS and isinstance(op.args[0], Call):
-            self.atomic.add(id(op.args[0].args[0]))
-            self.atomic.add(id(op.args[0]))
+            self.atomic[id(op.args[0].args[0])] = op
+            self.atomic[id(op.args[0])] = op
+        elif isinstance(op, While):
+            self.polled |= {var for call in each(Call, op) if call.op in _ATOMICS for var in _memory_of(call)}
+
+    def _atomic_kind(self, access: Access) -> object:
+        """What tells an atomic update from others: nothing but what :meth:`_commute` asks of it."""
+        call = self.atomic.get(id(access.node))
+        if call is None or call.op not in _COMMUTING:
+            return call
+        return call.op, _says_its_order(call), _only_reads(call)
+
+    def _commute(self, a: Access, b: Access) -> bool:
+        """Whether two atomic accesses may come in any order, or are ordered by what the program makes of them.
+
+        Two updates of one kind may; so may one of threads that wait for each other in loops, or say what they acquire
+        and release, for which a barrier of the block would be another meeting than theirs.
+        """
+        one, other = self.atomic.get(id(a.node)), self.atomic.get(id(b.node))
+        if one is None or other is None:
+            return False
+        if one is other or a.data in self.polled or (one.op is other.op and one.op in _COMMUTING):
+            return True
+        return any(_says_its_order(call) or _only_reads(call) for call in (one, other))
 
     def any(self, before: Sequence[Access], after: Sequence[Access], carrier: Loop | None, steps: int | None) -> bool:
         """Whether one of ``before`` meets one of ``after``, ``steps`` iterations of ``carrier`` later."""
@@ -134,7 +178,7 @@ class Meetings:
                 tuple(form.key for form in forms),
                 access.loops,
                 access.conditions,
-                id(access.node) in self.atomic,
+                self._atomic_kind(access),
                 access in self.asynchronous,
                 access in self._is_apart,
             )
@@ -155,7 +199,7 @@ class Meetings:
             return found
         if self.only_overlaps:
             return False
-        if id(a.node) in self.atomic and id(b.node) in self.atomic:
+        if self._commute(a, b):
             return False
         if a in self.asynchronous and not b.is_write:
             return False  # a wait orders it, and the barrier behind the wait
@@ -224,14 +268,23 @@ class Meetings:
         return self._origins.get(access, access)
 
     def _races_with_itself(self, a: Access) -> bool:
-        """Whether two threads write one element in one instance: no barrier can help that, so none is asked for."""
+        """Whether two threads write one element in one instance: no barrier can help that, so none is asked for.
+
+        Of memory that threads share it has to be certain. Elsewhere they keep to elements of their own, whoever vouched for
+        them, where it is not known.
+        """
         found = self._racing.get(a)
         if found is None:
-            self._racing[a] = True  # a question about `a` itself
-            found = self._racing[a] = self._ask(a, a, None, SAME)
+            shared = a.buffer is None or a.buffer.scope.startswith(("shared", "warp"))
+            outcomes = self._outcomes(a, a, None, SAME)
+            found = self._racing[a] = any(x.exact and x.status == "found" if shared else True for x in outcomes)
         return found
 
     def _ask(self, a: Access, b: Access, carrier: Loop | None, steps: int | None) -> bool:
+        return any(True for _ in self._outcomes(a, b, carrier, steps))
+
+    def _outcomes(self, a: Access, b: Access, carrier: Loop | None, steps: int | None) -> Iterator[Outcome]:
+        """The ways in which they meet, or may; one that tells nothing where too much was asked."""
         signs: dict[Loop, Sign] = {}
         relations: list[Relation] = []
         inside_carrier = False
@@ -252,10 +305,11 @@ class Meetings:
         for extra_signs, extra in self._different(a, b):
             self.asked += 1
             if self.asked > MAX_QUESTIONS:
-                return True
-            if self.conflicts.ask(a, b, {**signs, **extra_signs}, (*relations, *extra)).status != "empty":
-                return True
-        return False
+                yield Outcome("unknown")
+                return
+            found = self.conflicts.ask(a, b, {**signs, **extra_signs}, (*relations, *extra))
+            if found.status != "empty":
+                yield found
 
     def _different(self, a: Access, b: Access) -> Iterator[tuple[dict[Loop, Sign], tuple[Relation, ...]]]:
         """The ways in which two threads that share memory differ: in one axis, the others free."""

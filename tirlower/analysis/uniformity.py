@@ -1,18 +1,25 @@
-"""Which values are the same in all threads of a block: what a condition around a barrier must be.
+"""Which values are the same in all threads of a block, or of a warp: what a condition around a barrier must be.
 
 A value varies that comes from a thread's index, from a call with effects (a shuffle, a vote), or from memory of the
 thread's own into which such a value, or a value under such a condition, is stored. Elements of such memory are told apart where
 all accesses of it have constant indices. Memory that threads share gives each of them the same at the same index.
+
+Among the threads of a warp an expression of thread indices alone (``tx // 32``, ``ty``) varies where it has two values in one
+warp: it is computed for all threads of the block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from tirlower.analysis.purity import side_effect
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, PointerType, Var
-from tirlower.ir.functor import Visitor
+from tirlower.ir.functor import Visitor, post_order_visit
+from tirlower.ir.integers import Value, operation, word_of, wrapped
+from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each, nodes
 from tirlower.ir.splice import jumps_out
@@ -20,11 +27,18 @@ from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, Evaluate, For, ForK
 
 __all__ = ["Uniformity"]
 
+_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+_MOST_THREADS = 1 << 16
+"""The threads of a block for which expressions are computed; a device has fewer."""
+
 _JUMPS = frozenset((Op.get("tir.break_loop"), Op.get("tir.continue_loop")))
 
 
 class Uniformity(Visitor):
     """The variables and thread-own buffers of a function whose values differ between threads.
+
+    ``together`` is how many threads with consecutive numbers are asked about, as 32 for those of a warp; all of a block
+    where it is None. The numbers are those of the axes of one kernel.
 
     >>> from tirlower.script import parse
     >>> func = parse('''
@@ -37,9 +51,13 @@ class Uniformity(Visitor):
     >>> facts = Uniformity(func.body)
     >>> [facts.varies(stmt.indices[0]) for stmt in func.body.body.stmts[1:]]
     [True]
+    >>> [Uniformity(func.body, together=2).varies(stmt.indices[0]) for stmt in func.body.body.stmts[1:]]
+    [False]
     """
 
-    def __init__(self, body: Stmt) -> None:
+    def __init__(self, body: Stmt, *, together: int | None = None) -> None:
+        self.together = together
+        self._indices = _indices_of_threads(body) if together is not None else {}
         self.varying: set[object] = set()
         self.private: set[Var] = set()
         self._elements: set[Var] = set()
@@ -84,7 +102,7 @@ class Uniformity(Visitor):
         """The variables and private memories that expressions are computed from, or the mark of a varying call."""
         found: set[object] = set()
 
-        for op in nodes(*exprs):
+        for op in nodes(*exprs) if self.together is None else self._not_known_equal(exprs):
             if op.__class__ is Var:
                 if not isinstance(op.type, PointerType) or op in self.private:
                     found.add(op)
@@ -95,6 +113,47 @@ class Uniformity(Visitor):
             elif op.__class__ is Let:
                 self._edge(op.var, self._sources(op.value))
         return frozenset(found)
+
+    def _not_known_equal(self, exprs: Sequence[Expr]) -> Iterable[Node]:
+        """The nodes of expressions without those parts that are computed to be equal in the threads asked about."""
+        values: dict[int, Value] = {}
+
+        def compute(op: Node) -> None:
+            if isinstance(op, Expr):
+                values[id(op)] = self._value(op, values)
+
+        for expr in exprs:
+            post_order_visit(expr, compute)
+        stack: list[Node] = list(exprs)
+        seen: set[int] = set()
+        while stack:
+            op = stack.pop()
+            if id(op) not in seen and not self._is_equal(values.get(id(op))):
+                seen.add(id(op))
+                yield op
+                stack += op.children()
+
+    def _value(self, op: Expr, values: dict[int, Value]) -> Value:
+        """What an expression of thread indices alone is worth, by thread; None where it is of anything else."""
+        if isinstance(op, IntImm):
+            return op.value
+        if isinstance(op, Var):
+            return self._indices.get(op)
+        operands = [values.get(id(child)) for child in op.children()]
+        compute = operation(word_of(op), op.dtype)
+        if compute is None or any(value is None for value in operands):
+            return None
+        try:
+            return wrapped(op, compute(*operands))
+        except ArithmeticError:
+            return None
+
+    def _is_equal(self, value: Value) -> bool:
+        if not isinstance(value, np.ndarray):
+            return value is not None
+        assert self.together is not None
+        first = np.arange(value.size) // self.together * self.together
+        return bool(np.all(value == value[first]))
 
     def _edge(self, target: object, sources: Iterable[object]) -> None:
         for source in sources:
@@ -175,6 +234,29 @@ class Uniformity(Visitor):
             for loop in self._loops[-1] if self._loops else ():
                 self._assign(loop, frozenset())
         self.visit_expr(op.value)
+
+
+def _indices_of_threads(body: Stmt) -> dict[Var, Value]:
+    """The values of the variables of thread axes in the threads of a block, by their number; of none where an extent is
+    not constant."""
+    loops = [loop for loop in each(For, body) if loop.kind is ForKind.THREAD_BINDING and loop.thread_tag in _AXES]
+    extents = dict.fromkeys(_AXES, 1)
+    for loop in loops:
+        if not isinstance(loop.extent, IntImm) or not isinstance(loop.min, IntImm):
+            return {}
+        extents[str(loop.thread_tag)] = max(extents[str(loop.thread_tag)], loop.extent.value)
+    count, steps = 1, {}
+    for axis, extent in extents.items():
+        steps[axis] = count
+        count *= extent
+    if count > _MOST_THREADS:
+        return {}
+    numbers = np.arange(count)
+    found: dict[Var, Value] = {}
+    for loop in loops:
+        axis = str(loop.thread_tag)
+        found[loop.loop_var] = numbers // steps[axis] % extents[axis] + loop.min.value  # type: ignore[attr-defined]
+    return found
 
 
 def _numbers(indices: Sequence[Expr]) -> tuple[int, ...] | None:

@@ -15,7 +15,7 @@ from tirlower.interp.custom import custom_call, custom_cast, custom_constant, cu
 from tirlower.interp.indices import SHIFTS, is_exact, takes_exact, wrapped
 from tirlower.interp.memory import Pointer, View
 from tirlower.interp.races import WatchedAccess
-from tirlower.interp.scope import Frame, Place, Scope, Value, shared_nodes
+from tirlower.interp.scope import Frame, Place, Scope, Value, shared_nodes, ways_into
 from tirlower.interp.values import (
     UNDEF,
     Binary,
@@ -101,6 +101,11 @@ def _lanewise(left: Value, right: Value, decisive: bool) -> Value:
     return lambda frame: tuple([lane(x, y) for x, y in zip(left(frame), right(frame), strict=True)])
 
 
+def _both(first: Callable[[Frame], bool] | None, then: Callable[[Frame], bool]) -> Callable[[Frame], bool]:
+    """Whether two conditions hold, of which the second one stands around the first."""
+    return then if first is None else lambda frame: then(frame) and first(frame)
+
+
 def _any_undefined(row: tuple[Datum, ...]) -> bool:
     return any(value is UNDEF for value in row)
 
@@ -145,6 +150,8 @@ class ExpressionCompiler(Scope):
         indices: set[int] = set()
         beyond: set[int] = set()  # the indices of 32 bits that may be past their type
         impure: set[int] = set()
+        acting: set[int] = set()  # what may not be evaluated once more: effects other than calls made together
+        together: dict[int, range] = {}
         memo_slots: list[int] = []
         for node, children, shared in order:
             bound = lets.get(node)
@@ -158,7 +165,12 @@ class ExpressionCompiler(Scope):
                     wrapped(arg, child.dtype) if id(child) in beyond else arg
                     for arg, child in zip(args, children, strict=True)
                 ]
+            calls = len(self.collectives)
             closure = self._exact(node, args) if id(node) in beyond else self._build(node, args)
+            if len(self.collectives) > calls:
+                together[id(node)] = range(calls, len(self.collectives))
+            elif _has_effect(node) or any(id(child) in acting for child in children):
+                acting.add(id(node))
             if _has_effect(node) or any(id(child) in impure for child in children):
                 impure.add(id(node))
             elif shared and children:
@@ -167,6 +179,8 @@ class ExpressionCompiler(Scope):
                 closure = _remembered(closure, slot)
             compiled[id(node)] = closure
         self.leave(mark)
+        if together:
+            self._note_arms(root, together, compiled, acting, memo_slots)
         result = compiled[id(root)]
         if id(root) in beyond and not exact:
             result = wrapped(result, root.dtype)
@@ -179,6 +193,33 @@ class ExpressionCompiler(Scope):
             return result(frame)
 
         return with_memo
+
+    def _note_arms(
+        self,
+        root: Expr,
+        together: dict[int, range],
+        compiled: dict[int, Value],
+        acting: set[int],
+        memo_slots: list[int],
+    ) -> None:
+        """Say of the calls that threads make together inside an expression, by node, which threads come to them.
+
+        Of conditions with effects of their own, and of what a let binds, all are taken to come.
+        """
+        ways = ways_into(root, set(together), lambda condition: id(condition) not in acting)
+        for node, guards in ways.items():
+            if not all(guards):
+                continue  # one way is open to all
+            conditions = [[(compiled[id(condition)], holds) for condition, holds in way] for way in guards]
+
+            def reached(frame: Frame, conditions: list[list[tuple[Value, bool]]] = conditions) -> bool:
+                for slot in memo_slots:
+                    frame[slot] = _MISSING
+                return any(all(bool(value(frame)) is holds for value, holds in way) for way in conditions)
+
+            for at in together[node]:
+                call = self.collectives[at]
+                self.collectives[at] = call._replace(reached=_both(call.reached, reached))
 
     def _build(self, node: Expr, args: list[Value]) -> Value:
         builder = self._builders.get(node.__class__)

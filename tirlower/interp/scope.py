@@ -8,14 +8,15 @@ execute in lockstep: one for ordinary code, one for each lane of a vectorized lo
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tirlower.diagnostics import InterpreterError, Span, UnboundError
 from tirlower.interp.values import Datum, Fault
 from tirlower.ir.buffer import Buffer, CommReducer
-from tirlower.ir.expr import Expr, Var
+from tirlower.ir.expr import And, Call, Expr, Let, Or, Var
+from tirlower.ir.op import Op
 
 if TYPE_CHECKING:
     from tirlower.interp.clocks import Clock
@@ -32,7 +33,9 @@ __all__ = [
     "Team",
     "ThreadGroup",
     "Value",
+    "Way",
     "shared_nodes",
+    "ways_into",
 ]
 
 Frame = list[Datum]
@@ -145,7 +148,8 @@ class Collective(NamedTuple):
 
     ``of_block`` says that it is a barrier, which all threads of a block have to reach. With ``ready`` it is no meeting
     but a wait of each thread by itself: it is run for the threads for which ``ready`` holds, the others stay;
-    ``describe`` says what a thread waits for. ``size`` threads with consecutive numbers make a call at least.
+    ``describe`` says what a thread waits for. ``size`` threads with consecutive numbers make a call at least. ``reached``
+    tells of a frame whether it comes to the call, where that stands in an arm of a choice or behind ``and`` or ``or``.
     """
 
     run: Callable[[Team], None]
@@ -155,6 +159,7 @@ class Collective(NamedTuple):
     place: Place | None = None
     describe: Callable[[Frame], str] | None = None
     size: int = 32
+    reached: Callable[[Frame], bool] | None = None
 
 
 class Scope:
@@ -262,3 +267,39 @@ def shared_nodes(
             order.append((node, children))
     for node, children in order:
         yield node, children, uses[id(node)] > 1
+
+
+_CHOICE = Op.get("tir.if_then_else")
+
+Way = tuple[tuple[Expr, bool], ...]
+"""Conditions, and whether each has to hold, for a part of an expression to be evaluated."""
+
+
+def ways_into(root: Expr, wanted: Collection[int], repeatable: Callable[[Expr], bool]) -> dict[int, list[Way]]:
+    """The ways in which evaluation comes to the nodes of ``wanted`` (by identity), through the arms of scalar choices.
+
+    A condition that is not ``repeatable`` is left out, as are those inside of a let.
+    """
+    found: dict[int, list[Way]] = {}
+    stack: list[tuple[Expr, Way, bool]] = [(root, (), True)]
+    seen: set[tuple[int, Way]] = set()
+    while stack:
+        node, way, known = stack.pop()
+        if (id(node), way) in seen:
+            continue
+        seen.add((id(node), way))
+        if id(node) in wanted:
+            found.setdefault(id(node), []).append(way)
+        known = known and not isinstance(node, Let)
+        if isinstance(node, (And, Or)) and node.dtype.is_scalar:
+            first: Way = ((node.a, isinstance(node, And)),) if known and repeatable(node.a) else ()
+            stack += [(node.a, way, known), (node.b, way + first, known)]
+        elif isinstance(node, Call) and node.op is _CHOICE and node.args[0].dtype.is_scalar:
+            condition, then, other = node.args
+            stack.append((condition, way, known))
+            for arm, holds in ((then, True), (other, False)):
+                more: Way = ((condition, holds),) if known and repeatable(condition) else ()
+                stack.append((arm, way + more, known))
+        else:
+            stack += [(child, way, known) for child in node.children()]
+    return found

@@ -78,8 +78,8 @@ class StatementCompiler(ExpressionCompiler):
         made = [call if call.place is not None else call._replace(place=place) for call in calls]
         self.meets = self.meets or bool(made)
         if self.schedule == "lockstep":
-            return [call.run if call.ready is None else self._wait(call) for call in made]
-        return [self._wait(call) for call in made]
+            return [_by_those_who_come(call, call.run if call.ready is None else self._wait(call)) for call in made]
+        return [_by_those_who_come(call, self._wait(call)) for call in made]
 
     def _wait(self, call: Collective) -> Callable[[Team], None]:
         return functools.partial(self.program.interleaver.make, call)
@@ -454,6 +454,20 @@ def _owner(scope: str) -> Callable[[Frame], Datum]:
     if scope == "warp" or scope.startswith("wmma."):
         return lambda frame: (frame[0].group, frame[0].linear_thread() // WARP_SIZE)
     return _own_state
+
+
+def _by_those_who_come(call: Collective, make: Callable[[Team], None]) -> Callable[[Team], None]:
+    """A call that is made by the threads whose evaluation comes to it."""
+    reached = call.reached
+    if reached is None:
+        return make
+
+    def made(team: Team) -> None:
+        those = [frame for frame in team if reached(frame)]
+        if those:
+            make(those)
+
+    return made
 
 
 def _after(calls: list[Callable[[Team], None]], run: Runner) -> Runner:

@@ -197,6 +197,10 @@ def _storage_sync(compiler: ExpressionCompiler, call: Call, args: list[Value]) -
                     notes=place.notes(frames[0]),
                     help="put the barrier into the kernel, in front of the call or behind it",
                 )
+            if scope(frames[0]) == "warp" and block is not None:
+                for lanes in _by_warp(frames).values():
+                    for _ in _named_lanes(lanes, _every_lane, "a barrier", place):
+                        pass  # all of them are there
             if detector is not None:
                 detector.barrier(scope(frames[0]), frames)
             for frame in frames:
@@ -224,12 +228,21 @@ def _storage_sync(compiler: ExpressionCompiler, call: Call, args: list[Value]) -
 def _shuffle(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Value:
     """A value from another lane of the warp, within segments of ``width`` lanes; one's own beyond the segment."""
     # Compiled apart from the statement's expressions, because they are evaluated before those.
-    value, offset, width = (compiler.expression(arg) for arg in call.args[1:4])
+    mask, value, offset, width = (compiler.expression(arg) for arg in call.args[:4])
+    unmasked = isinstance(call.args[0], IntImm) and call.args[0].value == 0  # as where shuffles take no mask
     name = call.op.name
     place = compiler.place(call.span)
 
-    def run(team: Team, slot: int) -> None:
+    def those_of_a_mask(team: Team) -> Iterator[dict[int, Frame]]:
         for lanes in _by_warp(team).values():
+            if unmasked:
+                yield lanes
+            else:
+                for named, frames in _named_lanes(lanes, mask, "a shuffle", place):
+                    yield dict(zip(named, frames, strict=True))
+
+    def run(team: Team, slot: int) -> None:
+        for lanes in those_of_a_mask(team):
             values = {lane: value(frame) for lane, frame in lanes.items()}
             for lane, frame in lanes.items():
                 size = width(frame)
@@ -255,6 +268,10 @@ def _shuffle(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> Val
 
 def _absent(message: str, frame: Frame, place: Place) -> InterpreterError:
     return InterpreterError(message, origin="interpret", span=place.span, notes=place.notes(frame))
+
+
+def _every_lane(frame: Frame) -> Datum:
+    return (1 << WARP_SIZE) - 1
 
 
 def _named_lanes(

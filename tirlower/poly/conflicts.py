@@ -118,7 +118,7 @@ class Conflicts:
         self, a: Access, b: Access, signs: Mapping[Loop, Sign], relations: Sequence[Relation], loop: Loop
     ) -> Outcome:
         first = self.ask(a, b, {**signs, loop: "<"}, relations)
-        if (first.status == "found" and first.exact) or a is b:
+        if (first.status == "found" and first.exact) or (a is b and _is_symmetric(signs, relations)):
             return first
         second = self.ask(a, b, {**signs, loop: ">"}, relations)
         if second.status == "found" and (second.exact or first.status == "empty"):
@@ -396,6 +396,13 @@ def _members(one: _Family, other: _Family) -> Iterator[tuple[Access, Access]]:
         for b in one.members[n:] if other is one else other.members:
             if a.is_write or b.is_write:
                 yield a, b
+
+
+def _is_symmetric(signs: Mapping[Loop, Sign], relations: Sequence[Relation]) -> bool:
+    """Whether the same is asked of two instances of one access when they change places."""
+    return all(sign in "=!" for sign in signs.values()) and all(
+        sign == "=" and x.key == y.key for x, y, sign in relations
+    )
 
 
 def _relate(system: System, source: Form, sink: Form, sign: Sign) -> None:

@@ -148,6 +148,8 @@ def races(
 
 _SHARED = ("shared", "warp")
 _PER_THREAD = ("local", "wmma", "m16n8k8", "metal.simdgroup")
+_IN_STEPS = (ForKind.SERIAL, ForKind.UNROLLED)
+"""The loops whose iterations a thread runs one after another."""
 
 
 class _Check:
@@ -332,8 +334,9 @@ class _Check:
         scope = self.scop.scopes.get(a.data, "")
         if scope.startswith(_SHARED) or self.thread.startswith("vthread"):
             if a.statement is b.statement:
-                inner = common_loops(a, b)[len(self.outer) + 1 :]
-                yield a, b, {**self.outer, self.loop: "!", **dict.fromkeys(inner, "=")}, ()
+                # Between two steps of a serial loop a barrier may stand; threads of other axes, and lanes, have none.
+                steps = [loop for loop in common_loops(a, b)[len(self.outer) + 1 :] if loop.kind in _IN_STEPS]
+                yield a, b, {**self.outer, self.loop: "!", **dict.fromkeys(steps, "=")}, ()
             return
         yield from self.parallel_cases(a, b)
 

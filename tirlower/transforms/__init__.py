@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from tirlower.transforms.threads.split_host_device import SplitHostDevice
     from tirlower.transforms.threads.thread_sync import ThreadSync
     from tirlower.transforms.threads.unify_binding import UnifyThreadBinding
+    from tirlower.transforms.threads.verify_convergence import VerifyConvergence
     from tirlower.transforms.threads.virtual_thread import InjectVirtualThread
     from tirlower.transforms.tir_only.assume_branches import UseAssumeToReduceBranches
     from tirlower.transforms.tir_only.combine_context_call import CombineContextCall

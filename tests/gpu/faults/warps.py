@@ -142,7 +142,7 @@ CASES = [
         "warp sum: half of the lanes shuffle",
         WARP_SUM,
         ("            v[0] = v[0] + T", "            if tx % 32 < 16:\n                v[0] = v[0] + T"),
-        "lane 0 shuffles with lane 16, which does not take part",
+        "is made by lane 0, but lane 16 does not take part",
         _sum,
         _added,
     ),

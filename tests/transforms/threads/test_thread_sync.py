@@ -80,6 +80,38 @@ TABLE: dict[str, tuple[str, int]] = {
     "a loop of one iteration": ("for k in range(1):\n    l[0] = l[0] + 1\n    s[tx] = k\n    B[bx, tx] = s[31 - tx]", 1),
     "an empty loop": ("s[tx] = 1\nfor k in range(0):\n    B[bx, tx] = s[31 - tx]", 0),
     "carried only": ("s[tx] = 0\ns[tx + 32] = 0\nfor k in range(3):\n    l[0] = s[(tx + k) % 32]\n    s[32 + tx] = l[0]\nB[bx, tx] = s[tx + 32]", 1),
+    "all of a window, again and again": ("for k in range(4):\n    s[tx + k] = tx\nB[bx, tx] = s[tx]", 2),
+    "a window that moves down": ("for k in range(4):\n    s[tx + 3 - k] = tx\nB[bx, tx] = s[tx]", 1),
+    "a window of steps of two": ("for k in range(3):\n    s[tx + 2 * k] = tx\nB[bx, tx] = s[tx]", 2),
+    "a window two loops around": ("for i in range(2):\n    for k in range(2):\n        s[tx + k] = i\nB[bx, tx] = s[tx]", 2),
+    "a window of the inner loop's own": ("for k in range(4):\n    s[tx + 32 * (k % 2)] = tx\nB[bx, tx] = s[tx]", 0),
+    "a window in which a thread adds": ("s[tx] = 0\ns[tx + 32] = 0\nfor k in range(4):\n    s[tx + k] = s[tx + k] + tx\nB[bx, tx] = s[tx]", 2),
+    "a window that wraps": ("for k in range(4):\n    s[(tx + k * 3) % 32] = tx\nB[bx, tx] = s[tx]", 2),
+    "a window under a condition": ("s[tx] = 0\nfor k in range(4):\n    if tx < 8:\n        s[tx + k] = tx\nB[bx, tx] = s[tx]", 2),
+    "an unrolled window": ("for k in T.unroll(3):\n    s[tx + k] = tx\nB[bx, tx] = s[tx]", 2),
+    "a window of a while loop": ("while l[1] < 3:\n    s[tx + l[1]] = tx\n    l[1] = l[1] + 1\nB[bx, tx] = s[tx]", 2),
+    "two windows, one barrier": ("for k in range(4):\n    s[tx + k] = tx\n    r[tx + 3 - k] = tx\nB[bx, tx] = s[tx] + r[tx]", 2),
+    "updates that do not commute": (
+        "if tx == 0:\n    s[0] = 0\nT.evaluate(T.atomic_xor(T.address_of(s[0]), tx))\n"
+        "T.evaluate(T.atomic_max(T.address_of(s[0]), 7))\nB[bx, tx] = s[0]", 3),
+    "updates that commute": (
+        "if tx == 0:\n    s[0] = 0\nT.evaluate(T.atomic_add(T.address_of(s[0]), tx))\n"
+        "T.evaluate(T.atomic_add(T.address_of(s[0]), 7))\nB[bx, tx] = s[0]", 2),
+    "updates of two kinds of other elements": (
+        "s[tx] = 0\nT.evaluate(T.atomic_xor(T.address_of(s[tx]), tx))\nT.evaluate(T.atomic_max(T.address_of(s[tx]), 7))\n"
+        "B[bx, tx] = s[tx]", 0),
+    "updates of two kinds in a loop": (
+        "if tx == 0:\n    s[0] = 0\nfor k in range(3):\n    T.evaluate(T.atomic_xor(T.address_of(s[0]), tx))\n"
+        "    T.evaluate(T.atomic_max(T.address_of(s[0]), k))\nB[bx, tx] = s[0]", 3),
+    "an exchange behind updates": (
+        "if tx == 0:\n    s[0] = 0\nT.evaluate(T.atomic_add(T.address_of(s[0]), tx))\n"
+        "T.evaluate(T.atomic_exchange(T.address_of(s[0]), 7))\nB[bx, tx] = s[0]", 3),
+    "two exchanges": (
+        "if tx == 0:\n    s[0] = 0\nT.evaluate(T.atomic_exchange(T.address_of(s[0]), 5))\n"
+        "T.evaluate(T.atomic_exchange(T.address_of(s[0]), 7))\nB[bx, tx] = s[0]", 3),
+    "an update of another kind by one thread": (
+        "if tx == 0:\n    s[0] = 0\nT.evaluate(T.atomic_add(T.address_of(s[0]), tx))\nif tx == 3:\n"
+        "    T.evaluate(T.atomic_min(T.address_of(s[0]), 7))\nB[bx, tx] = s[0]", 3),
     "a rotating owner": ("for k in range(3):\n    s[(tx + k) % 32] = k\nB[bx, tx] = s[(tx + 2) % 32]", 1),
     "a scan in two halves": (
         "s[tx] = A[bx, tx]\nfor k in range(5):\n"
@@ -155,8 +187,15 @@ def test_no_barrier_can_be_left_out(name: str) -> None:
             interpret(func, *args, races=True)
 
 
-# A race within one statement, of equal values.
-_NEEDED_BY_VALUE = ("all write one element",)
+_NEEDED_BY_VALUE = (
+    "all write one element",  # a race within one statement, of equal values
+    # Atomic updates race with nothing: what they leave is what their order makes of it.
+    "updates that do not commute",
+    "updates of two kinds in a loop",
+    "an exchange behind updates",
+    "two exchanges",
+    "an update of another kind by one thread",
+)
 
 
 DIVERGENT = {
@@ -173,6 +212,104 @@ DIVERGENT = {
 def test_a_barrier_under_a_divergent_condition(name: str) -> None:
     with pytest.raises(TransformError, match="threads may pass differently"):
         ThreadSync("shared")(kernel(DIVERGENT[name]))
+
+
+# Two arms of a condition that threads of a block take at once, and whether what they access meets.
+ARMS = {
+    "the issue's": ("if tx < 16:\n    s[tx] = 100\nelse:\n    B[bx, tx] = s[31 - tx]", True),
+    "each its own": ("if tx < 16:\n    s[tx] = 100\nelse:\n    B[bx, tx] = s[tx]", False),
+    "both read": ("if tx < 16:\n    B[bx, tx] = s[31 - tx]\nelse:\n    B[bx, tx] = s[tx]", False),
+    "both write": ("if tx < 16:\n    s[tx % 16] = 1\nelse:\n    s[tx % 16] = 2", True),
+    "the else writes": ("if tx % 2 == 0:\n    B[bx, tx] = s[tx + 1]\nelse:\n    s[tx] = 3", True),
+    "a condition on data": ("if A[bx, tx] > 0:\n    s[tx] = 1\nelse:\n    B[bx, tx] = s[31 - tx]", True),
+    "a condition of the block's": ("if A[bx, 3] > 0:\n    s[tx] = 1\nelse:\n    B[bx, tx] = s[31 - tx]", False),
+    "loops in the arms": (
+        "if tx < 16:\n    for k in range(2):\n        s[tx + 16 * k] = k\nelse:\n    for k in range(3):\n"
+        "        l[0] = l[0] + s[tx + k]\n    B[bx, tx] = l[0]", True),
+    "in a loop": (
+        "for k in range(3):\n    T.tvm_storage_sync('shared')\n    if tx < 16:\n        s[tx] = k\n    else:\n"
+        "        B[bx, tx] = s[31 - tx]", True),
+    "an arm in an arm": (
+        "if tx < 8:\n    B[bx, tx] = s[tx]\nelse:\n    if tx < 16:\n        s[tx] = 1\n    else:\n"
+        "        B[bx, tx] = s[tx - 16]", True),
+    "one arm alone": ("if tx < 16:\n    s[tx] = s[tx] + s[tx + 16]\nelse:\n    r[tx] = 1", False),
+    "atomics of one kind": (
+        "if tx < 16:\n    T.evaluate(T.atomic_add(T.address_of(s[0]), 1))\nelse:\n"
+        "    T.evaluate(T.atomic_add(T.address_of(s[0]), 2))", False),
+    "atomics of two kinds": (
+        "if tx < 16:\n    T.evaluate(T.atomic_add(T.address_of(s[0]), 1))\nelse:\n"
+        "    T.evaluate(T.atomic_max(T.address_of(s[0]), 2))", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_arms_that_threads_take_at_once(name: str) -> None:
+    body, meet = ARMS[name]
+    before = kernel(f"s[tx] = A[bx, tx]\ns[tx + 32] = 0\nT.tvm_storage_sync('shared')\n{body}")
+    if not meet:
+        after = ThreadSync("shared")(before)
+        alike(before, after)
+        args = random_arguments(after, np.random.default_rng(1))
+        interpret(after, *args, races=True)
+        return
+    with pytest.raises(TransformError, match="may take both arms") as error:
+        ThreadSync("shared")(before)
+    assert error.value.help is not None and "second if" in error.value.help
+    if "kinds" not in name:  # atomics race with nothing: what they leave depends on their order
+        args = random_arguments(before, np.random.default_rng(1))
+        with pytest.raises(InterpreterError, match="data race"):
+            interpret(before, *args, races=True)
+
+
+def test_the_remedy_of_arms_is_one() -> None:
+    before = kernel("s[tx] = A[bx, tx]\nif tx < 16:\n    s[tx] = 100\nif not (tx < 16):\n    B[bx, tx] = s[31 - tx]")
+    after = ThreadSync("shared")(before)
+    assert barriers(after) == 1
+    alike(before, after)
+
+
+def test_threads_that_wait_for_each_other_by_atomics_get_no_barrier() -> None:
+    """A barrier between taking a lock and giving it back would never be passed."""
+    locked = kernel(
+        "while T.atomic_exchange(T.address_of(s[0]), 1) == 1:\n    T.evaluate(0)\n"
+        "T.evaluate(T.atomic_and(T.address_of(s[0]), 0))"
+    )
+    assert barriers(ThreadSync("shared")(locked)) == 0
+    stated = kernel(
+        'T.evaluate(T.atomic_add(T.address_of(s[0]), 1, "release"))\n'
+        'T.evaluate(T.atomic_max(T.address_of(s[0]), 1, "acquire"))'
+    )
+    assert barriers(ThreadSync("shared")(stated)) == 0
+
+
+# Kernels with subscripts that are loaded, in loops for which somebody vouched, and the barriers that order them.
+SCATTERED = {
+    "a gather behind a store": ("C[tx] = A[bx, tx]\nB[bx, tx] = C[A[bx, tx] % 32]", 1),
+    "a store behind a gather": ("l[0] = C[A[bx, tx] % 32]\nC[tx] = l[0]", 1),
+    "an affine one beside": ("C[tx] = 1\nB[bx, tx] = C[31 - tx]\nl[0] = C[A[bx, tx] % 32]", 1),
+    "a scatter by itself": ("C[A[bx, tx] % 32] = tx", 0),
+    "a scatter, then its reader": ("C[A[bx, tx] % 32] = tx\nB[bx, tx] = C[31 - tx]", 1),
+    "rows of a list, where no barrier can stand": (
+        "for k in range(A[bx, tx], A[bx, 31 - tx]):\n    C[A[bx, k] % 32] = C[A[bx, k] % 32] + 1", 0),
+    "and one behind it": (
+        "C[tx] = 1\nB[bx, tx] = C[31 - tx]\nfor k in range(A[bx, tx], A[bx, 31 - tx]):\n"
+        "    C[A[bx, k] % 32] = C[A[bx, k] % 32] + 1", 1),
+    "an affine access where no barrier can stand": ("for k in range(A[bx, tx]):\n    C[tx] = 1\n    B[bx, k] = C[31 - tx]", -1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCATTERED)
+def test_loaded_subscripts_are_ordered_with_the_rest_of_their_buffer(name: str) -> None:
+    body, count = SCATTERED[name]
+    text = kernel(body.replace("C[", "B[0, ")).script()
+    head, _, rest = text.partition("B: T.Buffer")
+    text = f'{head}C: T.Buffer((32,), "int32"), B: T.Buffer{rest}'.replace("B[0, ", "C[")
+    pass_ = ThreadSync("shared", with_global=True)
+    if count < 0:
+        with pytest.raises(TransformError, match="threads may pass differently"):
+            pass_(parse(text))
+    else:
+        assert barriers(pass_(parse(text))) == count
 
 
 def test_scopes_are_apart() -> None:

@@ -48,6 +48,7 @@ from tirlower.transforms import (
     UnifyThreadBinding,
     UnrollLoop,
     VectorizeLoop,
+    VerifyConvergence,
     VerifyMemory,
 )
 
@@ -135,6 +136,7 @@ def gpu_pipeline(target: Target) -> Pipeline:
             Step(MergeSharedMemoryAllocations(), "on whole kernels: one launch has one size of dynamic memory"),
             Step(LowerDeviceKernelLaunch(), "after merging: the launch knows the bytes"),
             Step(LowerWarpMemory(), "on kernels: lanes are known by their thread variables"),
+            Step(VerifyConvergence(), "behind all that makes barriers and shuffles: their threads have to come there"),
             Step(Simplify(), "offsets of merged memory and of shuffles fold"),
             Step(LowerCustomDatatypes(), "after vectorizing: what has no vector form is taken apart by lane"),
             Step(LowerIntrin(), "last: shifts and masks hide the divisions that other passes reason about"),

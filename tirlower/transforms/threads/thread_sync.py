@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from tirlower.analysis.barriers import BarrierPlanner, is_barrier
@@ -45,22 +46,24 @@ def _touched(func: PrimFunc, scope: str) -> set[Var]:
 def _handed_on_in_global_memory(func: PrimFunc) -> set[Var]:
     """The data variables of global memory through which threads of a kernel may hand each other values.
 
-    Those that a kernel both loads and stores, or stores in a few statements, at indices that are computed, not loaded
-    (what is scattered through an index array is ordered by whoever vouched for it).
+    Those that a kernel both loads and stores, or stores in a few statements.
     """
-    loads: dict[Var, int] = {}
+    loads: set[Var] = set()
     stores: dict[Var, int] = {}
-    loaded: set[Var] = set()
-
     for op in each((BufferStore, BufferLoad), func.body):
         if op.buffer.scope in ("", "global"):
-            data, counts = op.buffer.data, stores if op.__class__ is BufferStore else loads
-            counts[data] = counts.get(data, 0) + 1
-            if has(BufferLoad, *op.indices):
-                loaded.add(data)
-    return {
-        data for data, count in stores.items() if data not in loaded and (data in loads or 1 < count <= _FEW_STORES)
-    }
+            if op.__class__ is BufferStore:
+                stores[op.buffer.data] = stores.get(op.buffer.data, 0) + 1
+            else:
+                loads.add(op.buffer.data)
+    return {data for data, count in stores.items() if data in loads or 1 < count <= _FEW_STORES}
+
+
+def _is_scattered(access: Access) -> bool:
+    """Whether an access of global memory stands at an index that is loaded."""
+    buffer, node = access.buffer, access.node
+    indices = node.indices if isinstance(node, (BufferStore, BufferLoad)) else ()
+    return buffer is not None and buffer.scope in ("", "global") and has(BufferLoad, *indices)
 
 
 class _AfterWaits(StmtMutator):
@@ -151,7 +154,8 @@ class ThreadSync(FuncPass):
     can order, are left as they are, as are buffers whose accesses are all atomic.
 
     ``with_global`` (for ``shared``) orders global memory among the threads of a block too: what a kernel keeps there
-    between two of its thread loops. The barrier is the same.
+    between two of its thread loops. The barrier is the same. Where none can stand, accesses at loaded indices, for which the
+    loop's author vouched, are taken to be the thread's own.
 
     Stands behind LowerOpaqueBlock, before LowerThreadAllreduce. Raises :class:`TransformError` for a barrier that is
     needed inside a condition or loop which the threads of a block may pass differently.
@@ -211,9 +215,21 @@ class ThreadSync(FuncPass):
         def wanted(access: Access) -> bool:
             return access.data in touched and not ordered_by_object(access)
 
-        planner = BarrierPlanner(stated, scop, meetings, scope, wanted, lambda: _sync(scope), calls.copies, calls.waits)
-        body = planner.run(stated.body)
-        if not planner.count:
+        def planned(own: Callable[[Access], bool] | None = None) -> tuple[Stmt, int]:
+            planner = BarrierPlanner(
+                stated, scop, meetings, scope, wanted, lambda: _sync(scope), calls.copies, calls.waits, own
+            )
+            return planner.run(stated.body), planner.count
+
+        try:
+            body, count = planned()
+        except TransformError:
+            # Which elements loaded indices name is known to who vouched for the loop: where no barrier can stand, the
+            # threads are taken to keep to elements of their own.
+            if not any(wanted(access) and _is_scattered(access) for access in scop.accesses):
+                raise
+            body, count = planned(_is_scattered)
+        if not count:
             return func
         body = calls.restored(body)
         if scope == "global":
