@@ -157,7 +157,7 @@ class FakeCuda:
 
     def touching(self, address: int, what: str) -> Callable[[], None]:
         """What notes an access to the memory at an address as it is now, when it happens."""
-        for base, allocation in self.allocations.items():
+        for base, allocation in list(self.allocations.items()):
             if base <= address < base + max(1, allocation.size):
                 return lambda: self.late.touch(allocation, what)
         if not address:
@@ -173,7 +173,7 @@ class FakeCuda:
 
     def pointer(self, address: int) -> Pointer:
         """The place of an address in the interpreter's terms."""
-        for base, memory in self.memory.items():
+        for base, memory in list(self.memory.items()):
             if base <= address < base + max(1, memory.size):
                 return Pointer(memory, address - base)
         if not address:
@@ -362,7 +362,7 @@ class FakeCuda:
         return self.moving("a fill", (pointer,), stream, lambda: ctypes.memset(pointer, value, size))
 
     def cuPointerGetAttribute(self, out: Any, attribute: int, pointer: int) -> int:
-        for base, memory in self.memory.items():
+        for base, memory in list(self.memory.items()):
             if base <= pointer < base + memory.size:
                 put(out, 2 if attribute == 2 else self.place[base])
                 return 0
