@@ -9,7 +9,7 @@ import os
 import sys
 
 SECTIONS = (
-    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "rows", "graph", "schedule", "gpu"
+    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "rows", "graph", "schedule", "launches", "gpu"
 )  # fmt: skip
 
 
@@ -38,6 +38,7 @@ def main(chosen: list[str]) -> int:
         gpu,
         graph,
         kernels,
+        launches,
         memory,
         passes,
         schedule,
@@ -75,6 +76,8 @@ def main(chosen: list[str]) -> int:
         print(graph.report(), "\n")
     if "schedule" in chosen:
         print(schedule.report(), "\n")
+    if "launches" in chosen:
+        print(launches.report(), "\n")
     if "gpu" in chosen:
         print(gpu.report())
     return 0

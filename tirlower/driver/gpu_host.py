@@ -10,6 +10,7 @@ from tirlower.emit.emitter import Emitter
 from tirlower.emit.expressions import call_control
 from tirlower.emit.llvm_text import Value
 from tirlower.gpu.artifact import DeviceModule, HostCode
+from tirlower.gpu.codegen.host_call import emit_call
 from tirlower.gpu.codegen.host_function import PACKED, check_host, with_plain_parameters
 from tirlower.gpu.codegen.launches import HostLaunches
 from tirlower.gpu.launch.signature import device_signature
@@ -24,7 +25,7 @@ from tirlower.llvm.codegen.platform import HostPlatform
 from tirlower.llvm.codegen.rules import HOST_CONTROLS
 from tirlower.llvm.codegen.symbols import resolve_imports
 from tirlower.llvm.entry.abi import packed_symbol
-from tirlower.llvm.entry.native import emit_packed
+from tirlower.llvm.entry.native import emit_packed, kernel_types
 from tirlower.llvm.jit import Linked, engine
 from tirlower.machine.target import Target
 from tirlower.transforms.memory.bound_checkers import AccessGuards
@@ -91,8 +92,10 @@ def host_code(lowered: IRModule, key: str, module: DeviceModule, check_assumptio
     made = generate(IRModule({key: plain}), TARGET, check_assumptions=check_assumptions, platform=platform)
     (info,) = made.kernels.values()
     text = made.text
-    emit_packed(made.module, info.signature, info.ref, info.symbol)
-    symbol = packed_symbol(info.symbol)
+    packed = emit_packed(made.module, info.signature, info.ref, info.symbol)
+    symbol = f"{packed_symbol(info.symbol)}.call"
+    slots = len(kernel_types(info.signature)) - (1 if info.signature.returns is None else 2)
+    emit_call(made.module, packed, symbol, table=len(func.params), outputs=slots)
     return HostCode(
         func,
         text,

@@ -126,7 +126,14 @@ class Service(enum.IntEnum):
     FREE = 3
     ENCODE_MAP = 4
     SYNCHRONIZE = 5
+    GET_CONTEXT = 6
+    SET_CONTEXT = 7
+    CONTEXT = 8
+    """No function: the context of the device."""
 
+
+NO_OUTPUT: Final = -1
+"""The code in the record of an error where an output could not be allocated; its values are the result and the bytes."""
 
 SCRATCH_REPORT: Final = 0
 """Where the memory of a call has the address of the report that its kernels share, 0 where none reports."""
@@ -160,8 +167,9 @@ class HostCode:
     ``func`` is the function after LowerDeviceKernelLaunch, ``text`` its LLVM IR. ``link`` gives the address of its machine
     code, compiled at the first call, and what holds that. The code, exported as ``symbol``, takes the function's arguments,
     a table (:class:`Service`), the stream, the memory of the call (``scratch`` bytes, aligned to 64) and the values of the
-    function's symbols in slots of 64 bits, as :class:`~tirlower.call.slowpath.PackedKernel` does. ``failures`` are those of
-    ``errors`` that the driver knows more of.
+    function's symbols in slots of 64 bits, as :class:`~tirlower.call.slowpath.PackedKernel` does. Behind these stands how
+    many outputs it is to allocate, and the slot of each, which has its bytes. ``failures`` are those of ``errors`` that the
+    driver knows more of.
     """
 
     func: PrimFunc

@@ -330,7 +330,7 @@ FAULTS: dict[str, list[tuple[object, str, object]]] = {
     "memory is given back after the last write": [
         (array, "freed_on", lambda users, home: order.freed_on(order.writer_of(users), home))
     ],
-    "a launch waits for nothing": [(plan, "use_on", lambda on, arrays: False)],
+    "a launch waits for nothing": [(plan, "use_on", lambda on, arrays: None)],
     "a launch does not wait for what others write": [(array, "after_read", _read_at_will)],
     "a launch does not wait for those who read": [(array, "after_write", _only_writer)],
     "reads are forgotten": [(array, "after_read", _no_reader)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -16,9 +16,26 @@ from tirlower.gpu.launch.dlpack import CUDA, export
 from tirlower.gpu.launch.facts import Facts
 from tirlower.gpu.launch.order import Users, after_read, after_write, freed_on, shown, streams_of, wait_for, writer_of
 from tirlower.gpu.launch.stream import Stream, default_stream, stream_on
-from tirlower.ir.dtype import DataType, DataTypeError
+from tirlower.ir.dtype import DataType, DataTypeError, NumpyDType
 
-__all__ = ["DeviceArray", "empty", "to_device", "use_on"]
+__all__ = ["ArrayKind", "DeviceArray", "empty", "to_device", "use_on"]
+
+
+class ArrayKind(NamedTuple):
+    """What arrays of a call have in common: all but their memory."""
+
+    device: Device
+    shape: tuple[int, ...]
+    dtype: NumpyDType
+    facts: Facts
+    nbytes: int
+
+    @classmethod
+    def of(cls, device: Device, shape: tuple[int, ...], dtype: DataType) -> ArrayKind:
+        """The kind of a compact array."""
+        numpy = dtype.numpy
+        facts = Facts.of(str(dtype), numpy.itemsize, shape, None, False, device.ordinal)
+        return cls(device, shape, numpy, facts, math.prod(shape) * numpy.itemsize)
 
 
 class DeviceArray:
@@ -36,31 +53,29 @@ class DeviceArray:
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: DataType, stream: Stream | None = None) -> None:
         self.pointer = 0
+        stream = default_stream(device) if stream is None else stream
+        kind = ArrayKind.of(device, shape, dtype)
         before = device.enter()
         try:
-            self._allocate(device, shape, dtype, default_stream(device) if stream is None else stream)
+            self._set(kind, stream, device.allocate(kind.nbytes, stream.handle))
         finally:
             device.leave(before)
 
     @classmethod
-    def made_on(cls, stream: Stream, shape: tuple[int, ...], dtype: DataType) -> DeviceArray:
-        """An array that a call allocates in its stream, in the context of this thread."""
+    def received(cls, kind: ArrayKind, stream: Stream, pointer: int) -> DeviceArray:
+        """An array in memory that a call allocated in its stream."""
         made = cls.__new__(cls)
-        made.pointer = 0
-        made._allocate(stream.device, shape, dtype, stream)
+        made._set(kind, stream, pointer)
         return made
 
-    def _allocate(self, device: Device, shape: tuple[int, ...], dtype: DataType, stream: Stream) -> None:
-        self.device = device
-        self.shape = shape
-        self.dtype = dtype.numpy
+    def _set(self, kind: ArrayKind, stream: Stream, pointer: int) -> None:
+        self.pointer = pointer
+        self.device, self.shape, self.dtype, facts, _ = kind
         self._home = stream
         self.shown = False
-        itemsize = self.dtype.itemsize
-        self.pointer = device.allocate(math.prod(shape) * itemsize, stream.handle)
-        self.users: Users = stream if device.pooled else None
+        self.users: Users = stream
         # What a call reads: the address and the facts, made once.
-        self.entry = (self.pointer, Facts.of(str(dtype), itemsize, shape, None, False, device.ordinal))
+        self.entry = (pointer, facts)
 
     def __del__(self) -> None:
         if not self.pointer:
@@ -224,33 +239,34 @@ class DeviceArray:
         return f"<DeviceArray {self.dtype}{list(self.shape)} on device {self.device.ordinal} at {self.pointer:#x}>"
 
 
-def use_on(on: Stream, arrays: Sequence[tuple[DeviceArray, bool]]) -> bool:
+def use_on(on: Stream, arrays: Sequence[tuple[DeviceArray, bool]]) -> tuple[Users, ...] | None:
     """Put a use of arrays into a stream, each with whether it is written: the stream waits for those it has to.
 
-    Whether the next such use has to be looked at again. In the context of this thread; an array may stand here twice.
+    The users of each after that: as long as they are the same, another such use need not wait. None where another library
+    may have work of its own. In the context of this thread; an array may stand here twice.
     """
     device = on.device
-    again = False
     waits: dict[Stream, None] = {}
-    before = [(array, array.users) for array, _ in arrays]
+    hidden = False
     with device.lock:
+        before = [(array, array.users) for array, _ in arrays]
         for array, written in arrays:
             users, behind = (after_write if written else after_read)(array.users, on)
             if array.shown:
-                again = True
+                hidden = True
                 users = shown(users)
                 waits[default_stream(device)] = None
-            elif users != array.users:
-                again = True
             array.users = users
-            waits.update(dict.fromkeys(behind))
+            for stream in behind:
+                waits[stream] = None
+        after = tuple([array.users for array, _ in arrays])
         try:
             wait_for(waits, on)
         except DeviceError:
             for array, users in before:
                 array.users = users
             raise
-    return again
+    return None if hidden else after
 
 
 def _unnamed(stream: int) -> int:

@@ -41,7 +41,6 @@ class Device:
         self.multiprocessors: Final = self.attribute(DeviceAttribute.MULTIPROCESSOR_COUNT)
         self.max_shared: Final = self.attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
         self.pooled: Final = bool(self.attribute(DeviceAttribute.MEMORY_POOLS_SUPPORTED))
-        self.alone: Final = driver.device_count == 1
         self.streams: Final[weakref.WeakValueDictionary[int, Stream]] = weakref.WeakValueDictionary()
         # Reentrant: what the collector finalizes in between may launch, too.
         self.lock: Final = threading.RLock()
@@ -60,13 +59,13 @@ class Device:
         """Make the device's context that of this thread. The context to :meth:`leave` to, or None.
 
         Asked of the driver each time: other libraries choose contexts too, and keep their choice. A thread that has none
-        keeps this where there is one device.
+        keeps this.
         """
         before = self.driver.current_context()
         if before == self.context:
             return None
         self.driver.set_context(self.context)
-        return before if before or not self.alone else None
+        return before or None
 
     def leave(self, before: int | None) -> None:
         """Give the thread the context that it had."""

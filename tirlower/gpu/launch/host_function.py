@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tirlower.call.errors import MAX_ERROR_VALUES, ErrorRecord
 from tirlower.call.slowpath import PackedKernel
-from tirlower.gpu.artifact import REPORT_WORDS, SCRATCH_REPORT, HostCode, Service
+from tirlower.gpu.artifact import NO_OUTPUT, REPORT_WORDS, SCRATCH_REPORT, HostCode, Service
 from tirlower.ir.expr import Call, Expr, StringImm
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
@@ -34,10 +34,10 @@ def launches_of(func: PrimFunc) -> dict[str, list[tuple[Expr, ...]]]:
 class CallMemory:
     """What a call has for itself while it runs: the record of its error, its result, tensor maps, the kernels' report.
 
-    ``record``, ``result`` and ``scratch`` are addresses.
+    ``record``, ``result`` and ``scratch`` are addresses; ``words`` at ``slots`` are the arguments of a call with outputs.
     """
 
-    __slots__ = ("_buffer", "_free", "error", "record", "report", "result", "returned", "scratch")
+    __slots__ = ("_buffer", "_free", "error", "record", "report", "result", "returned", "scratch", "slots", "words")
 
     def __init__(self, function: HostFunction) -> None:
         self.report = 0
@@ -46,6 +46,8 @@ class CallMemory:
         self.record = ctypes.addressof(self.error)
         self.returned = ctypes.c_uint64(0)
         self.result = ctypes.addressof(self.returned)
+        self.words = (ctypes.c_uint64 * function.slots)()
+        self.slots = ctypes.addressof(self.words)
         self._buffer = ctypes.create_string_buffer(code.scratch + 64)
         self.scratch = ctypes.addressof(self._buffer)
         self.scratch += -self.scratch % 64
@@ -68,17 +70,20 @@ class CallMemory:
 class HostFunction:
     """A host function on a device.
 
-    ``run(slots, record, result)`` calls the machine code, ``table`` is the address of the driver's functions; ``pool`` keeps
+    ``slots`` is how many words the arguments of a call are where it allocates outputs, else 0. ``run(slots, record, result)`` calls the machine code in the device's
+    context, ``table`` is the address of the driver's functions; ``pool`` keeps
     the memory of calls that are over, because calls run at once where the machine code gives up the interpreter's lock.
     """
 
-    def __init__(self, code: HostCode, loaded: LoadedModule) -> None:
+    def __init__(self, code: HostCode, loaded: LoadedModule, slots: int = 0) -> None:
         self.code = code
+        self.slots = slots
         self.loaded = loaded
         address, owner = code.link()
         self.packed = PackedKernel(address, code.errors, owner)
         self.run = self.packed.releasing
         driver, device = loaded.device.driver, loaded.device
+        # in the order of the services
         names = {
             Service.LAUNCH: "cuLaunchKernel",
             Service.LAUNCH_CLUSTERS: "cuLaunchKernelEx",
@@ -87,8 +92,12 @@ class HostFunction:
             Service.FREE: "cuMemFreeAsync" if device.pooled else "cuMemFree_v2",
             Service.ENCODE_MAP: "cuTensorMapEncodeTiled",
             Service.SYNCHRONIZE: "cuStreamSynchronize",
+            Service.GET_CONTEXT: "cuCtxGetCurrent",
+            Service.SET_CONTEXT: "cuCtxSetCurrent",
         }
-        words = [driver.address(names[service]) if service in code.services else 0 for service in Service]
+        needed = {*code.services, Service.GET_CONTEXT, Service.SET_CONTEXT, *([Service.ALLOCATE] if slots else [])}
+        words = [driver.address(name) if service in needed else 0 for service, name in names.items()]
+        words.append(device.context)
         words += [launcher.function for launcher in loaded.launchers.values()]
         words += [loaded.upload(array) for array in code.constants]
         self._words = (ctypes.c_uint64 * len(words))(*words)
@@ -97,10 +106,23 @@ class HostFunction:
 
     def memory(self) -> CallMemory:
         """Memory for a call where the pool has none."""
-        return CallMemory(self)
+        device = self.loaded.device
+        before = device.enter()
+        try:
+            return CallMemory(self)
+        finally:
+            device.leave(before)
 
     def failure(self, memory: CallMemory) -> Exception:
         """The exception of a call that failed; the memory is free for another call then."""
+        device = self.loaded.device
+        before = device.enter()  # the driver is asked for more
+        try:
+            return self._failure(memory)
+        finally:
+            device.leave(before)
+
+    def _failure(self, memory: CallMemory) -> Exception:
         record = memory.error
         failure = self.code.failures.get(record.code)
         values: list[int] = list(record.vals[: min(max(record.nvals, 0), MAX_ERROR_VALUES)])
@@ -109,6 +131,8 @@ class HostFunction:
         raised = device.driver.raised()
         if raised is not None:
             return raised
+        if record.code == NO_OUTPUT:
+            return device.refused(values[0], values[1])
         if failure is None:
             return self.packed.failure(record, self.code.func.name)
         if failure.kind == "allocate":

@@ -21,7 +21,7 @@ from tirlower.gpu.launch.device import Device, device_of
 from tirlower.gpu.launch.driver import Driver, open_driver
 from tirlower.gpu.launch.host_function import HostFunction, launches_of
 from tirlower.gpu.launch.loaded_module import LoadedModule
-from tirlower.gpu.launch.plan import Plan, Planner
+from tirlower.gpu.launch.plan import Plan, Planner, allocated_slots
 from tirlower.gpu.launch.report import WARP, GpuReport, make_report
 from tirlower.gpu.launch.signature import device_signature
 from tirlower.gpu.launch.stream import Stream, stream_on
@@ -100,6 +100,8 @@ class GpuKernel(FunctionLike):
 
     def _compiled(self, own: Signature) -> object:
         """The call as a Python function written for the parameters; ``own`` is the host function's signature."""
+        layout = struct.Struct(_layout(self.signature, own))
+        self._slots = layout.size // 8 if self.signature.outputs else 0
         scope: dict[str, object] = {
             "readers": self._readers,
             "find": self._find,
@@ -110,8 +112,9 @@ class GpuKernel(FunctionLike):
             "stream_on": stream_on,
             "Stream": Stream,
             "DeviceArray": DeviceArray,
-            "made_on": DeviceArray.made_on,
-            "pack": struct.Struct(_layout(self.signature, own)).pack,
+            "received": DeviceArray.received,
+            "pack": layout.pack,
+            "pack_into": layout.pack_into,
             "arranged": self._planner.arrange,
             "missing": object(),
         }
@@ -175,33 +178,35 @@ class GpuKernel(FunctionLike):
         if pointers:
             together = f"({', '.join(pointers)},)"
             lines += [
-                f"    if plan.last != {together}:",
+                f"    if {together} not in plan.known:",
                 f"        plan = recheck(plan, key, {given}, {taken}, {together})",
             ]
         lines += [
-            "    before = plan.enter()",
-            "    try:",
-            "        if stream is None:",
-            "            on = plan.chosen() if plan.sources else plan.default",
-            "            waits = plan.others",
-            "        else:",
-            "            on = stream if stream.__class__ is Stream else stream_on(plan.device, stream)",
-            "            waits = plan.sources",
-            "        if waits:",
-            "            plan.wait(on, waits)",
+            "    if stream is None:",
+            "        on = plan.chosen() if plan.sources else plan.default",
+            "        waits = plan.others",
+            "    else:",
+            "        on = stream if stream.__class__ is Stream else stream_on(plan.device, stream)",
+            "        waits = plan.sources",
+            "    if waits:",
+            "        plan.wait(on, waits)",
         ]
         if pointers:
             arrays = ", ".join(f"v{i}" for i, param in enumerate(self._inputs) if isinstance(param, BufferParam))
             lines += [
-                f"        found = (on, {', '.join(users)})",
-                "        if plan.ordered != found:",
-                f"            plan.order(on, found, ({arrays},))",
+                f"    found = (on, {', '.join(users)})",
+                "    if plan.ordered != found:",
+                f"        plan.order(on, found, ({arrays},))",
             ]
-        by_name = {p.name: p for p in sig.buffers}
+        slots = allocated_slots(sig)
+        by_name = {param.name: i for i, param in enumerate(sig.params)}
         for i, name in enumerate(sig.outputs):
-            scope[f"dtype{i}"] = DataType(by_name[name].dtype)
-            names[name] = f"o{i}.pointer"
-            lines.append(f"        o{i} = made_on(on, plan.outputs[{i}], dtype{i})")
+            # The machine code puts the address of an output where its bytes were.
+            names[name] = f"plan.outputs[{i}].nbytes"
+            if by_name[name] not in slots:
+                lines.append(f"    o{i} = DeviceArray(plan.device, plan.outputs[{i}].shape, dtype{i}, on)")
+                scope[f"dtype{i}"] = DataType(sig.params[by_name[name]].dtype)
+                names[name] = f"o{i}.pointer"
         args, place = [], 0
         for param in sig.params:
             text = names[param.name]
@@ -209,27 +214,33 @@ class GpuKernel(FunctionLike):
                 text += f" - plan.offsets[{place}]" if param.elem_offset != 0 else ""
                 place += 1
             args.append(text)
+        packed = f"{', '.join([*args, 'host.table', 'on.handle', 'memory.scratch'])}, *plan.symbols"
         lines += [
-            "        host = plan.host",
-            "        try:",
-            "            memory = host.pool.pop()",
-            "        except IndexError:",
-            "            memory = host.memory()",
-            f"        slots = pack({', '.join([*args, 'host.table', 'on.handle', 'memory.scratch'])}, *plan.symbols)",
-            "        error = host.failure(memory) if host.run(slots, memory.record, memory.result) else None",
+            "    host = plan.host",
+            "    try:",
+            "        memory = host.pool.pop()",
+            "    except IndexError:",
+            "        memory = host.memory()",
+        ]
+        if slots:
+            lines += [f"    pack_into(memory.words, 0, {packed})", "    slots = memory.slots"]
+        else:
+            lines.append(f"    slots = pack({packed})")
+        lines.append("    error = host.failure(memory) if host.run(slots, memory.record, memory.result) else None")
+        lines += [
+            f"    o{i} = received(plan.outputs[{i}], on, memory.words[{by_name[name]}])"
+            for i, name in enumerate(sig.outputs)
+            if by_name[name] in slots
         ]
         if self.host.returns is not None:
             scope["returned"] = functools.partial(returned_value, self.host.returns)
-            lines.append("        result = returned(memory.returned.value)")
+            lines.append("    result = returned(memory.returned.value)")
         lines += [
-            "        host.pool.append(memory)",
-            "        if error is not None:",
-            "            raise error",
-            "        if waits and stream is None:",
-            "            plan.publish(on)",
-            "    finally:",
-            "        if before is not None:",
-            "            plan.leave(before)",
+            "    host.pool.append(memory)",
+            "    if error is not None:",
+            "        raise error",
+            "    if waits and stream is None:",
+            "        plan.publish(on)",
         ]
         made = [f"o{i}" for i in range(len(sig.outputs))]
         if made or self.host.returns is not None:
@@ -297,7 +308,7 @@ class GpuKernel(FunctionLike):
         with self._lock:
             bound = self._bound.get(device)
             if bound is None:
-                bound = self._bound[device] = loaded.bind(self.host)
+                bound = self._bound[device] = loaded.bind(self.host, self._slots)
             return bound
 
     # -- what it is --------------------------------------------------------------------------------------------------
@@ -348,8 +359,11 @@ def _packed(param: Param) -> str:
 
 
 def _layout(signature: Signature, host: Signature) -> str:
-    """The slots that a host function takes: the parameters, the table, the stream, the call's memory, the symbols."""
-    return "".join([*map(_packed, signature.params), "QQQ", "q" * len(host.symbols)])
+    """The slots that a host function takes: the parameters, the table, the stream, the call's memory, the symbols, and how
+    many outputs it allocates, with the slot of each.
+    """
+    behind = len(host.symbols) + 1 + len(allocated_slots(signature))
+    return "".join([*map(_packed, signature.params), "QQQ", "q" * behind])
 
 
 def _places(signature: Signature, host: Signature) -> tuple[Extent, ...]:

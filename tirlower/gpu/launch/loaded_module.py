@@ -35,11 +35,11 @@ class LoadedModule:
             device.leave(before)
         self._constants: list[int] = []
 
-    def bind(self, code: HostCode) -> HostFunction:
-        """A host function on this device."""
+    def bind(self, code: HostCode, slots: int = 0) -> HostFunction:
+        """A host function on this device; ``slots`` as :class:`HostFunction` has them."""
         before = self.device.enter()
         try:
-            return HostFunction(code, self)
+            return HostFunction(code, self, slots)
         finally:
             self.device.leave(before)
 

@@ -7,7 +7,7 @@ addresses than the last one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from tirlower.call.dtypes import numpy_dtype
 from tirlower.call.extents import Extent
@@ -15,29 +15,41 @@ from tirlower.call.rules import ArgumentRules
 from tirlower.call.signature import BufferParam, Signature
 from tirlower.call.views import NotAnArray, View
 from tirlower.diagnostics import ArgumentValueError
-from tirlower.gpu.launch.array import DeviceArray, use_on
+from tirlower.gpu.launch.array import ArrayKind, DeviceArray, use_on
 from tirlower.gpu.launch.device import Device
 from tirlower.gpu.launch.facts import Facts
 from tirlower.gpu.launch.host_function import HostFunction
 from tirlower.gpu.launch.order import wait_for
 from tirlower.gpu.launch.stream import Stream, default_stream, stream_on
 from tirlower.gpu.launch.views import StreamSource, stream_source, view_of
+from tirlower.ir.dtype import DataType
 
-__all__ = ["Plan", "Planner"]
+__all__ = ["Plan", "Planner", "allocated_slots"]
+
+_MOST_ADDRESSES: Final = 64
+
+
+def allocated_slots(signature: Signature) -> tuple[int, ...]:
+    """The positions of the outputs that the machine code allocates: those that begin where their memory does."""
+    params = enumerate(signature.params)
+    return tuple(
+        i for i, p in params if p.name in signature.outputs and isinstance(p, BufferParam) and p.elem_offset == 0
+    )
 
 
 class Plan:
     """A checked kind of call: the host function that runs, and what it is given besides addresses and scalars.
 
     ``views`` are the arrays as they were first passed, ``spans`` the bytes that each reaches from its address, ``places`` the
-    devices that they state; ``symbols`` are their values; ``offsets`` the bytes before each array's first element that its address is moved to;
-    ``outputs`` the shapes to allocate; ``uses`` the positions of our own arrays, and whether each is written. ``sources`` say
+    devices that they state; ``symbols`` are what stands behind the arguments: the host function's symbols, and the
+    slots of its outputs; ``offsets`` the bytes before each array's first element that its address is moved to;
+    ``outputs`` the arrays to allocate; ``uses`` the positions of our own arrays, and whether each is written. ``sources`` say
     on which streams the libraries of the other arrays work; a call without a stream runs on the first of them (``default``
-    where there is none), and only the ``others`` are to be waited for. ``last`` are the addresses that were checked last,
+    where there is none), and only the ``others`` are to be waited for. ``known`` are addresses that were checked,
     ``ordered`` a stream with the users of the arrays that were found in order on it.
     """
 
-    __slots__ = ("default", "device", "enter", "host", "last", "leave", "offsets", "ordered", "others", "outputs", "places", "sources", "spans", "symbols", "uses", "views")  # fmt: skip
+    __slots__ = ("default", "device", "host", "known", "offsets", "ordered", "others", "outputs", "places", "sources", "spans", "symbols", "uses", "views")  # fmt: skip
 
     def __init__(
         self,
@@ -47,18 +59,17 @@ class Plan:
         facts: tuple[Facts, ...],
         symbols: tuple[int, ...],
         offsets: tuple[int, ...],
-        outputs: tuple[tuple[int, ...], ...],
+        outputs: tuple[ArrayKind, ...],
+        slots: tuple[int, ...],
         uses: tuple[tuple[int, bool], ...],
         sources: tuple[StreamSource, ...],
     ) -> None:
         self.device = device
-        self.enter = device.enter
-        self.leave = device.leave
         self.host = host
         self.views = views
         self.spans = tuple(view.span() for view in views)
         self.places = tuple(known.device for known in facts)
-        self.symbols = symbols
+        self.symbols = (*symbols, len(slots), *slots)
         self.offsets = offsets
         self.outputs = outputs
         self.uses = uses
@@ -66,7 +77,7 @@ class Plan:
         self.default = default_stream(device)
         chosen = sources[0] if sources and callable(sources[0]) else 0
         self.others = tuple(source for source in sources if source != chosen)
-        self.last: tuple[int, ...] = ()
+        self.known: set[tuple[int, ...]] = set()
         self.ordered: tuple[object, ...] = ()
 
     def chosen(self) -> Stream:
@@ -76,19 +87,38 @@ class Plan:
 
     def order(self, on: Stream, found: tuple[object, ...], values: Sequence[object]) -> None:
         """Put the call's use of our own arrays into its stream; ``found`` is the stream with their users as they were."""
-        stream_on(self.device, on)
-        # Values of the same facts as the plan's are ours where those were.
-        if not use_on(on, [(cast("DeviceArray", values[i]), written) for i, written in self.uses]):
-            self.ordered = found
+        device = self.device
+        stream_on(device, on)  # of this device
+        before = device.enter()
+        try:
+            # Values of the same facts as the plan's are ours where those were.
+            after = use_on(on, [(cast("DeviceArray", values[i]), written) for i, written in self.uses])
+        finally:
+            device.leave(before)
+        if after is not None:
+            users = list(found)
+            for (i, _), own in zip(self.uses, after, strict=True):
+                users[i + 1] = own
+            self.ordered = tuple(users)
 
     def wait(self, on: Stream, sources: Sequence[StreamSource]) -> None:
         """Let a stream wait for what other libraries may have given theirs."""
-        wait_for([stream_on(self.device, source() if callable(source) else source) for source in sources], on)
+        others = [stream_on(self.device, source() if callable(source) else source) for source in sources]
+        before = self.device.enter()
+        try:
+            wait_for(others, on)
+        finally:
+            self.device.leave(before)
 
     def publish(self, on: Stream) -> None:
         """Let the libraries' streams wait for a call that named none."""
-        for source in self.others:
-            wait_for([on], stream_on(self.device, source() if callable(source) else source))
+        others = [stream_on(self.device, source() if callable(source) else source) for source in self.others]
+        before = self.device.enter()
+        try:
+            for other in others:
+                wait_for([on], other)
+        finally:
+            self.device.leave(before)
 
 
 class Planner(ArgumentRules):
@@ -116,6 +146,7 @@ class Planner(ArgumentRules):
         self._arrays = tuple(p for p in signature.buffers if p.name not in signature.outputs)
         order = {p.name: i for i, p in enumerate(self._arrays)}
         self._meeting = [(order[a.name], order[b.name]) for a, b in self._pairs]
+        self._slots = allocated_slots(signature)
         self._offset_of = [list(self._buffers).index(p.name) for p in self._arrays]
 
     # -- a new kind of call ------------------------------------------------------------------------------------------
@@ -134,7 +165,10 @@ class Planner(ArgumentRules):
             self.check_layout(param, views[param.name], env)
         symbols = tuple(self.value(extent, env) for extent in self._at)
         offsets = tuple(self.value(p.elem_offset, env) * numpy_dtype(p.dtype).itemsize for p in self._buffers.values())
-        outputs = tuple(self.output_shape(self._buffers[name], env) for name in self.signature.outputs)
+        outputs = tuple(
+            ArrayKind.of(device, self.output_shape(param, env), DataType(param.dtype))
+            for param in (self._buffers[name] for name in self.signature.outputs)
+        )
         foreign: dict[StreamSource, None] = {}
         uses = []
         for i, (param, known) in enumerate(zip(self._arrays, facts, strict=True)):
@@ -145,7 +179,16 @@ class Planner(ArgumentRules):
         # A call that names no stream runs where a library works, if one says where.
         sources = tuple(sorted(foreign, key=lambda source: not callable(source)))
         return Plan(
-            device, self._host(device), tuple(views.values()), facts, symbols, offsets, outputs, tuple(uses), sources
+            device,
+            self._host(device),
+            tuple(views.values()),
+            facts,
+            symbols,
+            offsets,
+            outputs,
+            self._slots,
+            tuple(uses),
+            sources,
         )
 
     def _view(self, param: BufferParam, value: object) -> tuple[View, Facts]:
@@ -201,7 +244,10 @@ class Planner(ArgumentRules):
                 return False
         for i, j in self._meeting:
             self._check_apart(i, j, plan, pointers)
-        plan.last = pointers
+        if len(plan.known) >= _MOST_ADDRESSES or None in plan.places:
+            # An array that does not say its device is asked for it again where its address is another's.
+            plan.known.clear()
+        plan.known.add(pointers)
         return True
 
     def _check_apart(self, i: int, j: int, plan: Plan, pointers: tuple[int, ...]) -> None:

@@ -51,7 +51,7 @@ def kernel_types(signature: Signature) -> list[Type]:
     return [*types, PTR, *([PTR] if signature.returns is not None else [])]
 
 
-def emit_packed(module: Module, signature: Signature, kernel: FunctionRef, name: str) -> None:
+def emit_packed(module: Module, signature: Signature, kernel: FunctionRef, name: str) -> FunctionRef:
     """Define ``i32 @f.packed(ptr slots, ptr err, ptr ret)``: the kernel with its arguments in 64-bit slots."""
     function = module.function(
         packed_symbol(name), I32, [(PTR, "slots"), (PTR, "err"), (PTR, "ret")], attrs=_ATTRIBUTES
@@ -70,6 +70,7 @@ def emit_packed(module: Module, signature: Signature, kernel: FunctionRef, name:
         number = word if carrier.bits == 64 else b.trunc(word, carrier)
         values.append(b.bitcast(number, type))
     b.ret(b.call(kernel, [*values, err, ret][: len(values) + last], attrs=["noinline"]))
+    return function.ref
 
 
 def emit_entry(module: Module, signature: Signature, kernel: FunctionRef, name: str, gil: GilPolicy) -> None:
