@@ -36,7 +36,8 @@ def hopper_matmul(
     64 rows for each of its ``BM / 64`` consuming warpgroups, in steps of 64 along K, which is what a swizzled row of 128
     bytes holds. The larger the tile, the fewer bytes are read for each product: 128 x 256 with 4 stages takes 192
     KiB of shared memory and 128 registers of a thread for sums. ``group`` rows of tiles are walked column by column,
-    so that blocks that run at the same time share panels in the second-level cache. K must be a multiple of 8 and N
+    so that blocks that run at the same time share panels in the second-level cache. bfloat16 results whose rows are
+    multiples of 16 bytes are gathered in shared memory and stored as tiles. K must be a multiple of 8 and N
     even; TMA fills what lies outside of the matrices with zeros. Raises ValueError for other sizes or tiles.
     """
     BK = SWIZZLE // 2
@@ -56,6 +57,32 @@ def hopper_matmul(
     sums = BN // 2  # of a thread: 64 x BN elements over 128 threads
     shape = f"m64n{BN}k16"
     edge_m, edge_n = M % BM != 0, N % BN != 0
+    # A result of 16 bits goes out as tiles: a thread's own stores would be of 4 bytes, and half a sector for a row.
+    boxes = BN // BK if out == "bfloat16" and N % 8 == 0 and BN % BK == 0 else 0
+
+    @T.macro
+    def store_tile(tiles, C, acc, tx, m0, n0):
+        """The tile of C through shared memory, where the ring was: swizzled, so that no two rows meet at a bank."""
+        # All products have read their tiles.
+        T.tvm_storage_sync("shared")
+        if tx // 32 < consumers:
+            for j in T.unroll(BN // 8):
+                for half in T.unroll(2):
+                    row = tx // 32 * 16 + half * 8 + tx % 32 // 4
+                    for v in T.vectorized(2):
+                        tiles[j // 8 * (BM * BK) + row * BK + (j % 8 ^ (row % 8)) * 8 + tx % 4 * 2 + v] = T.cast(
+                            acc[j * 4 + half * 2 + v], out
+                        )
+            T.ptx_fence_proxy_async()
+        T.tvm_storage_sync("shared")
+        if tx == 0:
+            for box in T.unroll(boxes):
+                T.ptx_cp_async_bulk_tensor_store(
+                    out, C.data, tiles.data, box * (BM * BK), SWIZZLE,
+                    2, m0, n0 + box * BK, BM, BK, M, N, N,
+                )  # fmt: skip
+            T.ptx_bulk_commit_group()
+            T.ptx_bulk_wait_group(0)
 
     @T.prim_func
     def matmul_hopper(A: T.Buffer((M, K), "bfloat16"), B: T.Buffer((N, K), "bfloat16"), C: T.Buffer((M, N), out)):
@@ -121,14 +148,17 @@ def hopper_matmul(
                                 T.ptx_arrive_barrier(stages + (step - 1) % stages)
                     T.ptx_wgmma_wait_group(0)
 
-                    # A warp has 16 rows; a thread two neighbouring elements of every eight, in rows r and r + 8.
-                    for j in T.unroll(BN // 8):
-                        for half in T.unroll(2):
-                            m = m0 + tx // 32 * 16 + half * 8 + tx % 32 // 4
-                            n = n0 + j * 8 + tx % 4 * 2
-                            if (not edge_m or m < M) and (not edge_n or n < N):
-                                for v in T.vectorized(2):
-                                    C[m, n + v] = T.cast(acc[j * 4 + half * 2 + v], out)
+                    if not boxes:
+                        # A warp has 16 rows; a thread two neighbouring elements of every eight, in rows r and r + 8.
+                        for j in T.unroll(BN // 8):
+                            for half in T.unroll(2):
+                                m = m0 + tx // 32 * 16 + half * 8 + tx % 32 // 4
+                                n = n0 + j * 8 + tx % 4 * 2
+                                if (not edge_m or m < M) and (not edge_n or n < N):
+                                    for v in T.vectorized(2):
+                                        C[m, n + v] = T.cast(acc[j * 4 + half * 2 + v], out)
+                if boxes:
+                    store_tile(tiles, C, acc, tx, m0, n0)
 
     return matmul_hopper
 

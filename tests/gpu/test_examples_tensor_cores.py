@@ -111,6 +111,8 @@ def run_hopper(M: int, N: int, K: int, seed: int, **tile: Any) -> None:
         (70, 40, 136, 1, {"BM": 64, "BN": 32, "stages": 2, "out": "bfloat16"}),
         # Fewer steps than stages.
         (64, 16, 64, 2, {"BM": 64, "BN": 16}),
+        # Stored as tiles, where the ring was: two boxes of columns, the last one partial, as are the rows.
+        (70, 104, 136, 3, {"BM": 64, "BN": 128, "stages": 2, "out": "bfloat16"}),
     ],
 )
 def test_matmul_hopper(M, N, K, seed, tile):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tirlower as tl
 from tirlower.ir import Op
 from tirlower.poly import extract
 from tirlower.poly.pointers import Pointers
@@ -116,3 +117,51 @@ def test_rows_by_a_bound_offset_are_any_rows():
     line = "at: T.int32 = tx * 8\n            " + CALLS["ldmatrix"][0].replace("s.data, tx * 8", "s.data, at")
     source = region(accesses(line)[1], False, "s")
     assert source.indices is None or "tx" not in {dim.name for dim in source.coordinates[0].terms}
+
+
+TILES = """
+@T.prim_func
+def kernel(B: T.Buffer(SHAPE, "float16")):
+    T.func_attr({"tir.noalias": True})
+    for bx in T.thread_binding(4, thread="blockIdx.x"):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            s = T.alloc_buffer((512,), "float16", scope="shared")
+            for i in range(16):
+                s[i * 32 + tx] = T.Cast("float16", bx)
+            T.ptx_fence_proxy_async()
+            T.tvm_storage_sync("shared")
+            if tx == 0:
+                T.ptx_cp_async_bulk_tensor_store("float16", B.data, s.data, 0, 0, 2, BOX)
+                T.ptx_bulk_commit_group()
+                T.ptx_bulk_wait_group(0)
+            OTHER
+"""
+
+
+@pytest.mark.parametrize(
+    ("box", "shape", "other", "legal"),
+    [
+        ("bx * 8, 0, 8, 64, 32, 64, 64", "(32, 64)", "pass", True),
+        ("bx * 8, 0, 8, 64, 32, 64, 64", "(2048,)", "pass", True),
+        ("0, bx * 16, 32, 16, 32, 64, 64", "(32, 64)", "pass", True),
+        # Boxes that share a row, that share columns, and one for all blocks.
+        ("bx * 7, 0, 8, 64, 32, 64, 64", "(32, 64)", "pass", False),
+        ("0, bx * 15, 32, 16, 32, 64, 64", "(32, 64)", "pass", False),
+        ("0, 0, 8, 64, 32, 64, 64", "(32, 64)", "pass", False),
+        # What is outside of the tensor is left: one or two boxes have a row of it.
+        ("bx * 8 - 7, 0, 8, 64, 1, 64, 64", "(32, 64)", "pass", True),
+        ("bx * 8 - 7, 0, 8, 64, 2, 64, 64", "(32, 64)", "pass", True),
+        ("bx * 7 - 7, 0, 8, 64, 2, 64, 64", "(32, 64)", "pass", False),
+        # Rows that are closer together than they are long.
+        ("bx * 8, 0, 8, 64, 32, 64, 60", "(2048,)", "pass", False),
+        # Beside an element of the next block's box.
+        ("bx * 8, 0, 8, 64, 32, 64, 64", "(2048,)", "if tx == 1:\n                B[(bx * 512 + 600) % 2048] = T.float16(1)", False),
+    ],
+)  # fmt: skip
+def test_a_tile_store_writes_its_box(box, shape, other, legal):
+    func = parse(TILES.replace("BOX", box).replace("SHAPE", shape).replace("OTHER", other))
+    if legal:
+        tl.lower(func, "nvptx -arch=sm_90a")
+    else:
+        with pytest.raises(tl.LegalityError, match="bx"):
+            tl.lower(func, "nvptx -arch=sm_90a")

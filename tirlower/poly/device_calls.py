@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tirlower.ir import BufferLoad, Call, DataType, Expr, IntImm, Op, Var, build
+from tirlower.ir import BufferLoad, Call, DataType, Expr, IntImm, Op, Var, build, const
 from tirlower.ir.expr import PointerType
 
 __all__ = ["PointerUse", "pointer_uses"]
@@ -21,7 +21,8 @@ _ROW = 8
 class PointerUse(NamedTuple):
     """Elements of a pointer's memory that a call reads or writes; ``extent`` None means any.
 
-    ``of_warp`` says that each thread touches what all threads of its warp name.
+    ``of_warp`` says that each thread touches what all threads of its warp name. ``box`` has for each dimension of a tensor
+    the first coordinate, how many there are, and the extent, outside of which nothing is touched; ``strides`` are the tensor's.
     """
 
     data: Var
@@ -30,6 +31,8 @@ class PointerUse(NamedTuple):
     extent: int | None
     is_write: bool
     of_warp: bool = False
+    box: tuple[tuple[Expr, int, Expr], ...] = ()
+    strides: tuple[Expr, ...] = ()
 
 
 def _use(args: tuple[Expr, ...], at: int, count: int | None, is_write: bool) -> list[PointerUse]:
@@ -76,6 +79,21 @@ def _fill(args: tuple[Expr, ...]) -> list[PointerUse]:
     return [use._replace(extent=count) for use in _use(args, 1, None, True)]
 
 
+def _tile(args: tuple[Expr, ...], at: int, rank_at: int, is_write: bool) -> list[PointerUse]:
+    """The box of a tensor that a tile copy moves; any element where its extents are not known."""
+    found = _use((args[at], const(0, "int32")), 0, None, is_write)
+    if not isinstance(args[rank_at], IntImm) or isinstance(args[at], Call):
+        return found
+    rank, first = args[rank_at].value, rank_at + 1
+    coordinates, counts, extents = (args[first + k * rank : first + (k + 1) * rank] for k in range(3))
+    strides = (*args[first + 3 * rank : first + 4 * rank - 1], const(1, "int32"))
+    if len(strides) != rank or not all(isinstance(count, IntImm) for count in counts):
+        return found
+    sizes = [count.value for count in counts if isinstance(count, IntImm)]
+    box = tuple(zip(coordinates, sizes, extents, strict=True))
+    return [use._replace(box=box, strides=strides) for use in found]
+
+
 _Uses = Callable[[tuple[Expr, ...]], list[PointerUse]]
 _USES: dict[str, _Uses] = {
     "ptx_cp_async": _cp_async,
@@ -84,14 +102,14 @@ _USES: dict[str, _Uses] = {
     "ptx_mma": _mma,
     "mma_fill": _fill,
     "ptx_cp_async_bulk": lambda args: [*_use(args, 0, None, True), *_use(args, 2, None, False)],
-    "ptx_cp_async_bulk_tensor": lambda args: [*_use(args, 0, None, True), *_use((args[2], args[1]), 0, None, False)],
+    "ptx_cp_async_bulk_tensor": lambda args: [*_use(args, 0, None, True), *_tile(args, 2, 5, False)],
     "ptx_wgmma": lambda args: [
         *(use for is_write in (False, True) for use in _use(args, 3, None, is_write)),
         *_use(args, 5, None, False),
         *_use(args, 7, None, False),
     ],
     "ptx_cp_async_bulk_tensor_store": lambda args: [
-        *_use((args[0], args[2]), 0, None, True),
+        *_tile(args, 0, 4, True),
         *_use(args, 1, None, False),
     ],
 }

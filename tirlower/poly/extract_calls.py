@@ -197,12 +197,30 @@ class CallEffects:
     def device(self, statement: Statement, call: Call, uses: list[PointerUse], guards: tuple[Condition, ...]) -> None:
         """The accesses of a call of the device."""
         for use in uses:
+            if use.box:
+                self.box(statement, call, use, guards)
+                continue
             offset = self.of_any_lane(statement, use.offset) if use.of_warp else use.offset
             if use.extent is not None and offset is not None:
                 count = const(use.extent, "int32")
                 self.region(statement, call, use.data, use.dtype, offset, count, use.is_write, guards)
                 continue
             self.record(statement, call, use.data, use.is_write, guards)
+
+    def box(self, statement: Statement, call: Call, use: PointerUse, guards: tuple[Condition, ...]) -> None:
+        """The elements of a tensor within a box, and within the tensor."""
+        to = self.to
+        indices = []
+        for first, count, extent in use.box:
+            lane = to.space.lane(1)
+            to.space.ranges[lane] = (0, count - 1)
+            index = to.conv.lin(first) + single(lane)
+            guards = (*guards, at_least(index), at_least((to.conv.lin(extent) - index).shifted(-1)))
+            indices.append(index)
+        made = self.record(statement, call, use.data, use.is_write, guards)
+        made.indices = made.coordinates = tuple(indices)
+        made.buffer = Buffer("pointer", [extent for _, _, extent in use.box], use.dtype, use.data, use.strides)
+        made.layout = layout_of(to.conv, made.buffer, to.memory(use.data)[1])
 
     def of_any_lane(self, statement: Statement, offset: Expr) -> Expr | None:
         """An offset as any thread of the block may state it at this place; None where that cannot be said."""

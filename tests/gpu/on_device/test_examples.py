@@ -153,6 +153,9 @@ def test_matmul_bf16(shape: tuple[int, int, int], tile: dict[str, Any]) -> None:
         ((64, 16, 64), {"BM": 64, "BN": 16}),
         ((1024, 1024, 1024), {}),
         ((1001, 998, 1000), {}),
+        # Stored as tiles: whole ones, and partial ones.
+        ((1024, 1024, 1024), {"out": "bfloat16"}),
+        ((1001, 1000, 1000), {"out": "bfloat16"}),
     ],
 )
 def test_matmul_hopper(shape: tuple[int, int, int], tile: dict[str, Any]) -> None:

@@ -238,3 +238,23 @@ def f(A: T.Buffer((16,), "float32")):
     P[3] = T.float32(0)
 """)
     check(PointerValueTypeRewrite(), func, func)
+
+
+def test_memory_whose_pointer_is_given_to_a_call_keeps_its_type() -> None:
+    """The callee's offset counts elements: of vectors it would be another place."""
+
+    @T.prim_func
+    def tile(A: T.Buffer((256,), "float16"), B: T.Buffer((256,), "float16")):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            s = T.alloc_buffer((256,), "float16", scope="shared")
+            r = T.alloc_buffer((2,), "float16", scope="local")
+            s[T.Ramp(tx * 8, 1, 8)] = A[T.Ramp(tx * 8, 1, 8)]
+            T.tvm_storage_sync("shared")
+            T.ptx_ldmatrix("float16", False, 1, ".b16", r.data, 0, s.data, 64 + tx % 8 * 8)
+            B[T.Ramp(tx * 2, 1, 2)] = r[T.Ramp(0, 1, 2)]
+
+    after = rewrite_pointer_types(tile, params=False)
+    assert '"float16x' not in after.script()
+    a, b = np.arange(256).astype("float16"), np.zeros(256, "float16")
+    tl.simulate(tl.lower(tile, "nvptx -arch=sm_80"), a, b)
+    np.testing.assert_array_equal(b[:64], a[64:128])

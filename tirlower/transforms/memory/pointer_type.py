@@ -30,7 +30,6 @@ from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["PointerValueTypeRewrite", "rewrite_pointer_types"]
 
-_ACCESS_PTR = Op.get("tir.tvm_access_ptr")
 _ADDRESS_OF = Op.get("tir.address_of")
 
 
@@ -118,8 +117,10 @@ class _Accesses(Visitor):
             for index in op.args[0].indices:
                 self.visit(index)
             return False
-        if op.op is _ACCESS_PTR and op.args[1] in self.memory:
-            self.memory[op.args[1]].lanes.add(1)
+        for arg in op.args:
+            # The callee counts elements from there, in the type that the pointer has.
+            if isinstance(arg, Var) and arg in self.memory:
+                self.memory[arg].lanes.add(1)
         return None
 
     def note(self, buffer: Buffer, index: Expr | None, load: bool, masked: bool = False) -> None:
@@ -219,8 +220,8 @@ class PointerValueTypeRewrite(FuncPass):
 
     The last dimension shrinks by the width, and indices count vectors. Parameter buffers are rewritten too, so that
     their arrays are of vectors from then on; and so are pointers that are bound to names. A load of a single element becomes a lane of a vector load (``Shuffle``)
-    where the lane is known. An access pointer or the address of an element keeps the scalar type, as do strides,
-    offsets, masked accesses, views of several types, and constant arrays.
+    where the lane is known. A pointer that is given to a call or the address of an element keeps the scalar type, as do
+    strides, offsets, masked accesses, views of several types, and constant arrays.
 
     Needs FlattenBuffer and VectorizeLoop in a pipeline. Raises nothing. After TIR's pass of the name.
 
