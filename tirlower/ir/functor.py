@@ -496,6 +496,9 @@ def post_order_visit(node: Tree, fn: Callable[[Tree], object]) -> None:
             fn(op)
         elif id(op) not in seen:
             seen.add(id(op))
+            if op.is_leaf:  # half of all nodes
+                fn(op)
+                continue
             stack.append((op, True))
             stack += [(c, False) for c in reversed(list(op.children()))]
 

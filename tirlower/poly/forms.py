@@ -61,7 +61,7 @@ def weight_of(form: Form) -> int:
     """The dims and comparisons that a form is made of, counted as often as they occur: the work of walking it."""
     total = 0
     for dim in form.terms:
-        total += dim.weight if isinstance(dim, Atom) else 1
+        total += 1 if isinstance(dim, Var) else dim.weight  # Atom is an abstract class, which is asked slowly
     return total
 
 

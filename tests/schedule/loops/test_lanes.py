@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tirlower as tl
+from tests.fuzz.oracle import Expected, arguments_for
+from tests.generate.programs import generate
 from tests.schedule.stepping import refused, taken
-from tirlower.diagnostics import BadArgument, NotApplicable
+from tirlower.diagnostics import BadArgument, NotApplicable, ScheduleError
+from tirlower.ir import For, IRModule
 from tirlower.ir.annotations import REDUCTION
+from tirlower.ir.query import each
+from tirlower.schedule import draft
 from tirlower.script import parse
 
 COPY = """
@@ -120,3 +127,28 @@ def f(A: T.Buffer((17,), "int32")):
     for i in range(16):
         A[i + 1] = A[i + 1] + A[i]
 """
+
+
+def test_vectors_in_order_need_no_flow_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> Any:
+        raise AssertionError("whether values are the same was asked for")
+
+    monkeypatch.setattr(draft, "same_values", asked)
+    verdicts: Counter[str] = Counter()
+    for seed in range(60):
+        rng, program = random.Random(seed), generate(seed)
+        parsed = parse(program.text)
+        before = parsed if isinstance(parsed, IRModule) else IRModule({"main": parsed})
+        loops = [loop.loop_var.name for loop in each(For, before["main"].body)]
+        sch: Any = tl.Schedule(parsed, reassociate=False)
+        expected = Expected(before, arguments_for(before, seed, empty=program.empty))
+        for _ in range(4 if loops else 0):
+            at = f"{(name := rng.choice(loops))}#{rng.randrange(loops.count(name))}"
+            try:
+                sch.vectorize(at, rng.choice([1, 2, 3, 4]), tail=rng.choice(["scalar", "scalar", "exact"]))
+            except ScheduleError as error:
+                verdicts[type(error).__name__] += 1
+                continue
+            verdicts["taken"] += 1
+            expected.check(sch.mod)
+    assert verdicts["taken"] > 30 and verdicts["IllegalStep"] > 1

@@ -146,3 +146,25 @@ def test_what_is_written_elsewhere_is_stored_unless_all_of_it_is_written_later(
     text = PARTED.replace("TIMES", times).replace("START", start)
     sch = taken(text, lambda sch: sch.stage_mem("j", "C", inside=True))
     assert ("] = C_local[ax0, ax1]" in str(sch.mod["main"])) is stored
+
+
+OWN = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "int32"), D: T.Buffer((8, 8), "int32")):
+    C = T.alloc_buffer((8, 8), "int32")
+    for i, j in T.grid(8, 5):
+        C[i, j] = A[i, j]
+        C[i, j] = C[i, j] + 1
+    for u in range(8):
+        for v in range(5, 8):
+            C[u, v] = 1
+    for x in range(8):
+        for y in range(READ):
+            D[x, y] = C[x, y]
+"""
+
+
+@pytest.mark.parametrize(("read", "stored"), [("0, 8", True), ("4, 8", True), ("5, 8", False)])
+def test_memory_of_the_functions_own_is_stored_where_this_part_is_read(read: str, stored: bool) -> None:
+    sch = taken(OWN.replace("READ", read), lambda sch: sch.stage_mem("j", "C", inside=True))
+    assert ("] = C_local[ax0, ax1]" in str(sch.mod["main"])) is stored

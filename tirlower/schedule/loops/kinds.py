@@ -10,9 +10,8 @@ from tirlower.ir.query import each
 from tirlower.ir.stmt import For, ForKind
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
-from tirlower.schedule.draft import ValueStep
 from tirlower.schedule.kind import Kind, Slot, Takes
-from tirlower.schedule.loops.lanes import exactness_of_partials, in_vectors
+from tirlower.schedule.loops.lanes import InVectors, exactness_of_partials, in_vectors
 from tirlower.schedule.sites import Change, Edit, Forward, Site
 from tirlower.schedule.step import Step
 
@@ -54,7 +53,7 @@ def _change(step: Step, kind: ForKind) -> Change:
     return Change(Edit(site, new), forward, relabel={})
 
 
-_LANES = ValueStep(in_vectors)
+_LANES = InVectors(in_vectors)
 PARALLEL = Kind(
     "Parallel",
     "parallel",

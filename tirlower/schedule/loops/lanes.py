@@ -13,11 +13,12 @@ from tirlower.ir.functor import substitute
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import For, ForKind, Stmt
 from tirlower.poly import Reduction
+from tirlower.poly.verdict import Verdict
 from tirlower.schedule.bindings import predicated
-from tirlower.schedule.draft import Draft, Made
+from tirlower.schedule.draft import Draft, Made, ValueStep
 from tirlower.schedule.step import Step
 
-__all__ = ["TAILS", "exactness_of_partials", "in_vectors"]
+__all__ = ["TAILS", "InVectors", "exactness_of_partials", "in_vectors"]
 
 TAILS = ("exact", "mask", "scalar", "predicate", "shift")
 
@@ -72,6 +73,18 @@ def in_vectors(step: Step) -> Made:
     draft.replace(site.steps, *parts)
     draft.forward.end(loop, nest, vector)
     return Made(draft, (nest, vector), exactness_of_partials(carried))
+
+
+class InVectors(ValueStep):
+    """The step from its draft. Vectors, and a loop behind them, run the very iterations of the loop in their order, as the loops of a
+    split and of a partition do: what runs at once is all that is asked. That took a flow of values, and half of a softmax's schedule.
+    """
+
+    def check(self, step: Step) -> Verdict:
+        """Whether the program after computes the same values."""
+        draft = self.made(step).draft
+        in_order = step["tail"] in ("exact", "scalar")
+        return draft.concurrent() if in_order and not step.policy.proves_again else draft.verdict()
 
 
 def exactness_of_partials(carried: Iterable[Reduction]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from tirlower.arith.analyzer import ConstIntBound
 from tirlower.diagnostics import BadArgument
@@ -25,13 +26,14 @@ from tirlower.schedule.memory.staging import (
     touched_under,
     window_of,
 )
-from tirlower.schedule.places import comes_before, loops_at, reading, writing
+from tirlower.schedule.places import comes_before, loads_in, loops_at, reading, writing
 from tirlower.schedule.sites import Site, Steps, at_site
 from tirlower.schedule.step import Step
 
 __all__ = ["STAGE_MEM", "stages"]
 
 _WAYS = ("auto", True, False)
+Bounds: TypeAlias = list[ConstIntBound]
 
 
 def stages(
@@ -101,28 +103,39 @@ def _is_the_result(step: Step, func_name: str, path: Steps, buffer: Buffer) -> b
     for way, _ in writing(step.facts, func, buffer):
         (inside if way[: len(path)] == path else outside).append(Site(func_name, way))
     later = [site for site in outside if not comes_before(func, site.steps, path)]
-    if outside and not (buffer in func.buffers and _are_apart(step, inside, later)):
+    if not _are_apart([_bounds(step, one) for one in inside], [_bounds(step, one) for one in later]):
         return False
-    return buffer in func.buffers or any(way[: len(path)] != path for way, _ in reading(step.facts, func, buffer))
+    if buffer in func.buffers:
+        return True
+    reads = [Site(func_name, way) for way, _ in reading(step.facts, func, buffer) if way[: len(path)] != path]
+    if not outside:
+        return bool(reads)
+    # Other parts of the buffer are written elsewhere, and may be all that is read there.
+    seen = [bounds for site in reads for bounds in _bounds_of_loads(step, site, buffer)]
+    return not _are_apart([_bounds(step, one) for one in inside], seen)
 
 
-def _are_apart(step: Step, some: Sequence[Site], others: Sequence[Site]) -> bool:
-    """Whether the bounds of subscripts say that no store at some places is of an element that one at other places writes."""
-    known = [_bounds(step, site) for site in some] if others else []
-    for site in others:
-        theirs = _bounds(step, site)
-        for mine in known:
-            pairs = zip(mine, theirs, strict=True)
-            if not any(a.max_value < b.min_value or b.max_value < a.min_value for a, b in pairs):
-                return False
-    return True
+def _are_apart(some: Sequence[Bounds], others: Sequence[Bounds]) -> bool:
+    """Whether the bounds of subscripts say that none is of an element that one of the others is of."""
+    return all(
+        any(a.max_value < b.min_value or b.max_value < a.min_value for a, b in zip(mine, theirs, strict=True))
+        for mine in some
+        for theirs in others
+    )
 
 
-def _bounds(step: Step, site: Site) -> list[ConstIntBound]:
+def _bounds(step: Step, site: Site) -> Bounds:
     """The bounds of the subscripts of a store."""
     store, analyzer = at_site(step.state.mod, site), step.analyzer(site)
     assert isinstance(store, BufferStore)
     return [analyzer.const_int_bound(index) for index in store.indices]
+
+
+def _bounds_of_loads(step: Step, site: Site, buffer: Buffer) -> list[Bounds]:
+    """The bounds of the subscripts of the loads of a buffer in a statement."""
+    stmt, analyzer = at_site(step.state.mod, site), step.analyzer(site)
+    assert isinstance(stmt, Stmt)
+    return [[analyzer.const_int_bound(index) for index in load.indices] for load in loads_in(stmt, buffer)]
 
 
 def _make(step: Step) -> list[Callable[[], Made]]:
