@@ -8,7 +8,7 @@ import numpy as np
 
 import tirlower as tl
 from bench import peers
-from bench.measure import Candidate, Timing, interleave
+from bench.measure import SETTLED, Candidate, Timing, interleave
 from examples.jacobi import jacobi
 from examples.layer_norm import layer_norm
 from examples.matmul import tiled
@@ -245,6 +245,6 @@ def measure(threads: int) -> dict[str, dict[str, Timing]]:
         candidates.update(exp_rows())
         candidates.update(scratch_rows())
     return {
-        label: interleave(entry, rounds=31, slice_seconds=0.03, pause=0.03 if threads > 1 else 0.0)
+        label: interleave(entry, rounds=31, slice_seconds=0.03, pause=SETTLED if threads > 1 else 0.0)
         for label, entry in candidates.items()
     }

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 Candidate = Callable[[], object]
 Clock = Callable[[], float]
 
+SETTLED = 0.05
+"""Seconds after which no peer's workers spin: OpenBLAS's do for 2^26 ticks of the processor, 26 ms at 2.6 GHz."""
+
 
 @dataclass(frozen=True)
 class Call:

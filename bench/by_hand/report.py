@@ -16,7 +16,7 @@ from bench.by_hand import CLASSES, cases
 from bench.by_hand.case import Maker
 from bench.by_hand.limits import LIMITS, Limit
 from bench.by_hand.machine import Machine
-from bench.measure import Candidate, human, interleave
+from bench.measure import SETTLED, Candidate, human, interleave
 from bench.worker import worker_rows
 
 __all__ = ["report"]
@@ -52,7 +52,7 @@ def measured(make: Maker, machine: Machine, threads: int, limits: dict[str, Limi
     candidates: dict[str, Candidate] = {_OURS: lambda: kernel(*case.args), _LIMIT: limit.call, **case.peers}
     # On one thread what counts is the processor's time, of whatever thread: others may have the machine as well.
     clock = time.process_time if threads == 1 else time.perf_counter
-    timings = interleave(candidates, rounds, 0.01, 0.0 if threads == 1 else 0.005, clock)
+    timings = interleave(candidates, rounds, 0.01, 0.0 if threads == 1 else SETTLED, clock)
     ours, best = timings[_OURS].least, timings[_LIMIT].least
     return {
         "seconds": ours,

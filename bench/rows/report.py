@@ -17,7 +17,7 @@ import tirlower as tl
 from bench.by_hand import cases
 from bench.by_hand.case import Case
 from bench.by_hand.machine import Machine
-from bench.measure import Candidate, human, interleave
+from bench.measure import SETTLED, Candidate, human, interleave
 from bench.rows.naive import NAIVE
 from bench.worker import worker_rows
 from tirlower.ir import PrimFunc
@@ -68,7 +68,7 @@ def measured(case: Case, hand: tl.Kernel, func: PrimFunc, threads: int, rounds: 
         "hand": lambda: hand(*case.args),
         **case.peers,
     }
-    timings = interleave(candidates, rounds, 0.01, 0.0 if threads == 1 else 0.005, clock)
+    timings = interleave(candidates, rounds, 0.01, 0.0 if threads == 1 else SETTLED, clock)
     return {
         "recipe": nest.recipe,
         "exactness": nest.exactness,
