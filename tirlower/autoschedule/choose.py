@@ -29,6 +29,9 @@ from tirlower.schedule.trace import Trace
 
 __all__ = ["Scheduled", "ScheduledFunction", "autoschedule", "replayed"]
 
+BITS = 4.0
+"""How many times as fast a recipe that changes the order of sums has to be where one bids that is asked to keep their bits."""
+
 WORTH = 0.9
 """A plan that is predicted to take more of the written loops' time than this is not worth its steps."""
 
@@ -146,7 +149,7 @@ def _bids(
     nests: Sequence[Nest], processor: Processor, recipes: Sequence[AnyRecipe], notes: list[str]
 ) -> list[tuple[float, float, Bid]]:
     """What recipes offer for the first nest, the best first: the part of the written loops' time, that time, and the bid."""
-    found = []
+    found: list[tuple[float, float, Bid]] = []
     for recipe in recipes:
         bid = recipe.bid(nests, processor)
         if isinstance(bid, Refusal):
@@ -154,7 +157,8 @@ def _bids(
             continue
         written = sum(written_seconds(nest, processor) for nest in bid.facts.nests)
         found.append((bid.plan.seconds / max(written, 1e-12), written, bid))
-    return sorted(found, key=lambda one: one[0])
+    exact = any(bid.exact for _, _, bid in found)
+    return sorted(found, key=lambda one: one[0] * (BITS if exact and one[2].reorders else 1.0))
 
 
 def _next(

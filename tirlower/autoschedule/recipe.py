@@ -62,13 +62,17 @@ P = TypeVar("P", bound=Plan)
 
 @dataclass(frozen=True, eq=False)
 class Bid:
-    """What a recipe offers for the first one of some nests: what it takes, its plan, and the steps (:meth:`Recipe.apply`)."""
+    """What a recipe offers for the first one of some nests: what it takes, its plan, and the steps (:meth:`Recipe.apply`).
+
+    Where one is ``exact``, those that reorder sums have to be much faster to be taken.
+    """
 
     name: str
     reorders: bool
     facts: Facts
     plan: Plan
     apply: Callable[[Verbs, Handles], None]
+    exact: bool = False
 
 
 class AnyRecipe(abc.ABC):
@@ -97,6 +101,10 @@ class Recipe(AnyRecipe, Generic[F, P]):
     def plan(self, facts: F, processor: Processor) -> P | Refusal:
         """The parameters for a processor, and the time that they are predicted to take."""
 
+    def exact(self, facts: F) -> bool:
+        """Whether the bits of the sums are promised, whatever order the program leaves free."""
+        return False
+
     @abc.abstractmethod
     def apply(self, sch: Verbs, facts: F, plan: P, loops: Handles) -> None:
         """Take the steps. Raises :class:`~tirlower.diagnostics.ScheduleError` where one is refused; all are taken back then."""
@@ -109,4 +117,11 @@ class Recipe(AnyRecipe, Generic[F, P]):
         plan = self.plan(facts, processor)
         if isinstance(plan, Refusal):
             return plan
-        return Bid(self.name, self.reorders, facts, plan, lambda sch, loops: self.apply(sch, facts, plan, loops))
+        return Bid(
+            self.name,
+            self.reorders,
+            facts,
+            plan,
+            lambda sch, loops: self.apply(sch, facts, plan, loops),
+            self.exact(facts),
+        )

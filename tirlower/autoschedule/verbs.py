@@ -90,6 +90,9 @@ class Verbs(Protocol):
     def stage_mem(self, where: LoopRV, window: str, *, inside: bool = False) -> list[LoopRV]:
         """Keep what a loop touches of a buffer in memory of its own."""
 
+    def simplify(self, block_or_loop: LoopRV | BlockRV) -> None:
+        """Put in what is known where a loop stands."""
+
     def unroll_jam(self, loop: LoopRV, factor: int) -> LoopRV:
         """Do several iterations of a loop at once."""
 

@@ -106,6 +106,15 @@ def test_types(dtype: str, result: str):
     assert found.nests[0].recipe == "contraction"
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("sizes", "squares"), [((2, 64, 32), 1), ((3, 40, 37), 1), ((8, 16, 16), 1), ((5, 7, 40), 0)])
+def test_few_rows_times_a_transposed_matrix_keep_their_bits(form: str, sizes: tuple[int, int, int], squares: int):
+    found = scheduled(product(form, sizes, "mk,nk->mn"))
+    [nest] = found.nests
+    assert (nest.recipe, nest.exactness, nest.parameters["packed"]) == ("contraction", "bitwise equal", ("B",))
+    assert ("Shuffle" in str(tl.lower(found.function, AVX2))) == bool(squares)
+
+
 VNNI = "llvm -mcpu=cascadelake -mcache=32K,1M,32M -num_threads=2"
 
 

@@ -18,7 +18,8 @@ from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, seconds_of, t
 from tirlower.autoschedule.places import block_in, loop_in
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.verbs import Verbs
-from tirlower.ir.expr import Expr, IntImm
+from tirlower.ir.expr import Call, Expr, IntImm
+from tirlower.ir.query import has
 from tirlower.ir.stmt import AllocBuffer, Block, For, Seq, Stmt
 from tirlower.machine.processor import Processor
 from tirlower.poly import Access, Loop, Statement
@@ -43,6 +44,12 @@ PAGE: Final = 4096
 
 COPY_CYCLES: Final = 2.0
 """Cycles that a packed element takes."""
+
+TURN_CYCLES: Final = 0.4
+"""Cycles of one whose rows become columns in registers, in squares."""
+
+SQUARES: Final = (16, 8, 4)
+"""Sides of squares that turn in registers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +175,10 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             (nest,), form, update, target, rows, columns, tuple(sums), others, b, a, along[columns] == 1
         )
 
+    def exact(self, facts: ContractionFacts) -> bool:
+        """Products of matrices; of a vector the order of the sums may be free."""
+        return facts.rows is not None
+
     # The numbers
 
     def plan(self, facts: ContractionFacts, processor: Processor) -> ContractionPlan | Refusal:
@@ -205,7 +216,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             )
         cycles = self._cycles(m, n, depth // group, rows, columns, lanes) * outer
         if packed:
-            cycles += COPY_CYCLES * n * depth
+            cycles += (TURN_CYCLES if _turns(facts.b, facts.columns, columns) else COPY_CYCLES) * n * depth
         seconds = seconds_of(cycles)
         first, parallel, note = self._parallel(facts, processor, seconds, -(-m // rows), -(-n // columns), extents)
         if parallel is not None:
@@ -246,7 +257,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             return (), 0, 0, ""
         assert facts.b.buffer is not None
         large = _bytes(facts.b) > processor.l2 // 2
-        if group == 1 and (m < 4 * rows or (facts.contiguous and not large)):
+        if group == 1 and facts.contiguous and (m < 4 * rows or not large):
             return (), 0, 0, ""
         size = -(-facts.b.buffer.dtype.bits // 8)
         wanted = (512 if processor.l2 > 512 << 10 else 256) * group
@@ -361,9 +372,31 @@ class _Tile:
             layout = _in_groups(width, group)
             self.sch.pack(_name(access), at, layout if across else lambda k, n: layout(n, k), parallel=at_once)
         elif across:
-            self.sch.pack(_name(access), at, lambda n, k: [n // width, k, n % width], parallel=at_once)
+            copied = self.sch.pack(_name(access), at, lambda n, k: [n // width, k, n % width], parallel=at_once)
+            side = min(_turns(access, loop, width), self.plan.lanes)
+            if side and len(copied) == 3:
+                self.turned(copied, side)
         else:
             self.sch.pack(_name(access), at, lambda k, n: [n // width, k, n % width], parallel=at_once)
+
+    def turned(self, copied: Sequence[LoopRV], side: int) -> None:
+        """What is read in rows and stored in columns goes in squares, which turn in registers."""
+        panel, step, lane = copied
+        whole = self.extent(step) // side * side
+        if has(Call, self.node(lane)):
+            # The last panel is filled up with zeros, element by element.
+            if self.extent(panel) == 1 or not whole:
+                return
+            panel, _ = self.sch.loop_partition(panel, [self.extent(panel) - 1])
+            self.sch.simplify(panel)
+        if not whole:
+            return
+        if whole < self.extent(step):
+            step, _ = self.sch.loop_partition(step, [whole])
+        steps, step = self.sch.split(step, [None, side])
+        lanes, lane = self.sch.split(lane, [None, side])
+        self.sch.reorder(steps, lanes, step, lane)
+        self.sch.vectorize(lane)
 
     def blocks(self, columns: LoopRV, rows: LoopRV, sums: list[LoopRV]) -> None:
         """Blocks of columns outermost, so that their panels stay in the second cache while all rows go by."""
@@ -589,6 +622,16 @@ def _packs(facts: ContractionFacts) -> bool:
     b = facts.b
     matrix = len(facts.sums) == 1 and len(strides_of(b)) == 2 and len(b.indices or ()) == 2 and not facts.others
     return matrix and facts.a.buffer is not b.buffer
+
+
+def _turns(access: Access, loop: Loop, width: int) -> int:
+    """The side of the squares of a matrix that turn when it is packed in panels along a loop: 0 where its rows stay rows."""
+    strides = strides_of(access)
+    if len(strides) != 2 or len(access.indices or ()) != 2 or strides.get(loop) in (None, 1):
+        return 0
+    if not any(stride == 1 for other, stride in strides.items() if other is not loop):
+        return 0
+    return next((side for side in SQUARES if width % side == 0), 0)
 
 
 def _depth(steps: int, wanted: int, group: int = 1) -> int:
