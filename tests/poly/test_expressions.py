@@ -26,6 +26,11 @@ EXPRESSIONS = {
     "T.bitwise_and(i % 4, j)": lambda i, j: (i % 4) & j,
     "T.bitwise_xor(i // 3 % 4 + 1, j % 4)": lambda i, j: (i // 3 % 4 + 1) ^ (j % 4),
     "T.bitwise_xor(i % 16, 5)": lambda i, j: (i % 16) ^ 5,
+    "T.bitwise_xor(9, j)": lambda i, j: 9 ^ j,
+    "T.bitwise_or(i, 5)": lambda i, j: i | 5,
+    "T.bitwise_or(10, j % 4)": lambda i, j: 10 | (j % 4),
+    "T.bitwise_and(i, 10)": lambda i, j: i & 10,
+    "T.bitwise_and(6, j)": lambda i, j: 6 & j,
 }
 
 

@@ -583,6 +583,10 @@ def _bitwise(conv: Converter, name: str, a: Form, b: Form) -> Form | None:
     bits = int(small).bit_length()
     result = constant(0)
     for bit in range(bits):
+        found = _bit_and_constant(space, name, a, b, bit)
+        if found is not None:
+            result = result + found.scaled(1 << bit)
+            continue
         both = space.floormod(space.floordiv(a, 1 << bit), 2) + space.floormod(space.floordiv(b, 1 << bit), 2)
         if name == "tir.bitwise_xor":
             found = space.floormod(both, 2)
@@ -594,6 +598,18 @@ def _bitwise(conv: Converter, name: str, a: Form, b: Form) -> Form | None:
     # The larger operand's further bits stay.
     large = a if bounds[0][1] > bounds[1][1] else b
     return result + large - space.floormod(large, 1 << bits)
+
+
+def _bit_and_constant(space: Space, name: str, a: Form, b: Form, bit: int) -> Form | None:
+    """A bit of an operation with a number that is known: a bit of the other one as it is, turned round, or no matter."""
+    known, other = (a, b) if a.is_constant else (b, a)
+    if not known.is_constant:
+        return None
+    digit = space.floormod(space.floordiv(other, 1 << bit), 2)
+    if known.const >> bit & 1:
+        turned = constant(1) - digit
+        return {"tir.bitwise_xor": turned, "tir.bitwise_and": digit, "tir.bitwise_or": constant(1)}[name]
+    return constant(0) if name == "tir.bitwise_and" else digit
 
 
 def _let(conv: Converter, op: ir.Let) -> Form | None:
