@@ -18,7 +18,7 @@ from tirlower.emit.casts import narrow_float, to_f32, widen_float
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import INDEX, Run, combine, control, in_branches
 from tirlower.emit.facts import FAULTS
-from tirlower.emit.llvm_text import DOUBLE, FALSE, FLOAT, HALF, I1, TRUE, Builder, FastMath, Value
+from tirlower.emit.llvm_text import BFLOAT, DOUBLE, FALSE, FLOAT, HALF, I1, TRUE, Builder, FastMath, Value
 from tirlower.emit.types import compute_type
 from tirlower.emit.vectors import map_lanes
 from tirlower.ir.dtype import DataType
@@ -63,7 +63,7 @@ def _ring(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
             flags = em.machine.fast_math | FastMath.REASSOC
         elif id(op) in em.contracted:
             flags = em.machine.fast_math
-        return binary_float(em, dtype, a, b, lambda x, y: em.b._float(floating, x, y, "", flags))
+        return simple_float(em, dtype, a, b, lambda x, y: em.b._float(floating, x, y, "", flags))
     raise _no_arithmetic(em, op)
 
 
@@ -79,6 +79,16 @@ def binary_float(em: Emitter, kind: DataType, a: Value, b: Value, compute: Calla
     x = widen_float(em, a, kind)
     y = x if b is a else widen_float(em, b, kind)
     return narrow_float(em, compute(x, y), kind)
+
+
+def simple_float(em: Emitter, kind: DataType, a: Value, b: Value, compute: Callable[[Value, Value], Value]) -> Value:
+    """A sum, product, minimum or maximum of floats: in bfloat16 itself where there are instructions, with the same result."""
+    if not (kind.is_bfloat16 and em.machine.computes_bfloat):
+        return binary_float(em, kind, a, b, compute)
+    t = a.type.with_scalar(BFLOAT)
+    x = em.b.bitcast(a, t)
+    y = x if b is a else em.b.bitcast(b, t)
+    return em.b.bitcast(compute(x, y), a.type)
 
 
 @combine(Div, Mod, FloorDiv, FloorMod)
@@ -240,7 +250,7 @@ def extremum(em: Emitter, least: bool, kind: DataType, a: Value, b: Value) -> Va
     # the same but for signaling NaNs, and in as many instructions where the sign of a zero is open.
     stem = "llvm.minimumnum" if least else "llvm.maximumnum"
     flags = builder.fast_math | FastMath.NSZ
-    return binary_float(em, kind, a, b, lambda x, y: builder.intrinsic(stem, x.type, [x, y], [x.type], fast_math=flags))
+    return simple_float(em, kind, a, b, lambda x, y: builder.intrinsic(stem, x.type, [x, y], [x.type], fast_math=flags))
 
 
 def binary_value(em: Emitter, cls: type, kind: DataType, a: Value, b: Value) -> Value:
@@ -250,7 +260,7 @@ def binary_value(em: Emitter, cls: type, kind: DataType, a: Value, b: Value) -> 
     integer, floating = _RING[cls]
     if kind.is_integral:
         return em.b.binary(integer, a, b)
-    return binary_float(em, kind, a, b, lambda x, y: em.b._float(floating, x, y, "", None))
+    return simple_float(em, kind, a, b, lambda x, y: em.b._float(floating, x, y, "", None))
 
 
 # -- index arithmetic: i64, no wrap-around ---------------------------------------------------------------------------

@@ -62,6 +62,11 @@ class Machine:
         return "bf16" in self.features
 
     @property
+    def computes_bfloat(self) -> bool:
+        """Whether sums, products, minima and maxima of bfloat16 are instructions, of pairs too, with subnormals: a GPU's are."""
+        return self.native_bfloat and not self.has_library
+
+    @property
     def native_half(self) -> bool:
         """Whether arithmetic on half floats is native (scalars and vectors)."""
         return "avx512fp16" in self.features or "fullfp16" in self.features

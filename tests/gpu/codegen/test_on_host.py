@@ -84,6 +84,51 @@ def test_float_arithmetic_is_correctly_rounded(dtype, sign):
     same(c, {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[sign](wide(a), wide(b)).astype(a.dtype))
 
 
+EXPRESSIONS = [
+    "A[i] + B[i]",
+    "A[i] - B[i]",
+    "A[i] * B[i]",
+    "T.max(A[i], B[i])",
+    "T.min(A[i], B[i])",
+    "T.fma(A[i], B[i], A[i])",
+]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_bfloat16_is_computed_in_itself(expression):
+    """Every pair of what is hard: zeros of both signs, subnormals, the extremes, infinities, NaN, ties."""
+    bits = [
+        0x0000,
+        0x0001,
+        0x0003,
+        0x007F,
+        0x0080,
+        0x0081,
+        0x3F80,
+        0x3F81,
+        0x4000,
+        0x4049,
+        0x7F00,
+        0x7F7F,
+        0x7F80,
+        0x7FC0,
+        0x0040,
+        0x4300,
+    ]
+    hard = np.array([*bits, *(one | 0x8000 for one in bits)], np.uint16).view(DataType("bfloat16").numpy)
+    func = binary("bfloat16", expression)
+    run = OnHost(func)
+    for shift in range(0, len(hard), 2):
+        a, b = array(np.tile(hard, 2)), array(np.concatenate([np.roll(hard, shift), np.roll(hard, shift + 1)]))
+        mine, theirs = empty(N, a.dtype), empty(N, a.dtype)
+        run(2, 32, A=a, B=b, C=mine)
+        with np.errstate(all="ignore"):
+            interpret(func, a, b, theirs)
+        if expression.startswith(("T.max", "T.min")):  # of two zeros either is the greater one
+            mine[(mine == 0) & (theirs == 0)] = theirs[(mine == 0) & (theirs == 0)]
+        same(mine, theirs)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint32"])
 def test_division_floors_or_truncates(dtype):
     a, b = values(dtype), values(dtype, 1)

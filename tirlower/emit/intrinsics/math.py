@@ -15,7 +15,7 @@ from tirlower.emit.arithmetic import binary_value, divide, float_remainder
 from tirlower.emit.casts import convert, narrow_float, widen_float
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import call_rule
-from tirlower.emit.llvm_text import DOUBLE, FLOAT, I1, FastMath, FunctionRef, Type, Value, const, zero
+from tirlower.emit.llvm_text import BFLOAT, DOUBLE, FLOAT, I1, FastMath, FunctionRef, Type, Value, const, zero
 from tirlower.emit.vectors import map_lanes
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Add, Call, Mod, Mul
@@ -140,6 +140,10 @@ def _fma(em: Emitter, op: Call, args: list[Value]) -> Value:
     if dtype.bits >= 32 or (em.machine.native_half and dtype.code == "float"):
         t = args[0].type
         return b.intrinsic("llvm.fma", t, args, [t], fast_math=FastMath.NONE)
+    if dtype.is_bfloat16 and em.machine.computes_bfloat:
+        t = args[0].type.with_scalar(BFLOAT)
+        made = b.intrinsic("llvm.fma", t, [b.bitcast(arg, t) for arg in args], [t], fast_math=FastMath.NONE)
+        return b.bitcast(made, args[0].type)
     return narrow_float(em, _odd_fma(em, [convert(em, arg, dtype, _double(dtype)) for arg in args]), dtype)
 
 

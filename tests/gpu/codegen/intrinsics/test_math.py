@@ -237,6 +237,41 @@ def test_half_floats_are_computed_with_natively():
     assert has(build(kernel('A: T.Buffer((64,), "float16"), B: T.Buffer((64,), "float16")', both)), "add.f16x2")
 
 
+PAIRS = {
+    "A[i] + B[i]": ("fma.rn.bf16x2", "add.rn.bf16x2"), "A[i] - B[i]": ("fma.rn.bf16x2", "sub.rn.bf16x2"),
+    "A[i] * B[i]": ("fma.rn.bf16x2", "mul.rn.bf16x2"), "T.max(A[i], B[i])": ("max.bf16x2", "max.bf16x2"),
+    "T.min(A[i], B[i])": ("min.bf16x2", "min.bf16x2"), "T.fma(A[i], B[i], A[i])": ("fma.rn.bf16x2", "fma.rn.bf16x2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", PAIRS)
+@pytest.mark.parametrize(("arch", "place"), [("sm_80", 0), ("sm_89", 0), ("sm_90", 1), ("sm_120", 1)])
+def test_pairs_of_bfloat16(expression, arch, place):
+    """Four instructions for eight elements, and nothing that converts; sm_80 has the fused one alone."""
+    arrays = ", ".join(f'{name}: T.Buffer((256,), "bfloat16")' for name in "ABC")
+    body = f"for v in T.vectorized(8):\n    i = tx * 8 + v\n    C[i] = {expression}"
+    module = build(kernel(arrays, body), arch, "-fast-math-contract=0")
+    assert module.ptx.count(PAIRS[expression][place]) == 4 and "cvt." not in module.ptx
+    check(module)
+
+
+def test_bfloat16_without_instructions_goes_through_float32():
+    arrays = ", ".join(f'{name}: T.Buffer((256,), "bfloat16")' for name in "ABC")
+    module = build(kernel(arrays, "C[tx] = A[tx] * B[tx] + A[tx]"), "sm_75")
+    assert has(module, "mul.rn.f32", "add.rn.f32") or has(module, "mul.f32", "add.f32")
+    assert "bf16" not in module.ptx
+    check(module)
+
+
+def test_products_of_bfloat16_are_fused_where_they_may_be():
+    arrays = ", ".join(f'{name}: T.Buffer((256,), "bfloat16")' for name in "ABC")
+    body = "for v in T.vectorized(8):\n    C[tx * 8 + v] = A[tx * 8 + v] * B[tx * 8 + v] + A[tx * 8 + v]"
+    for arch in ("sm_80", "sm_90"):
+        fused, apart = (build(kernel(arrays, body), arch, option) for option in ("", "-fast-math-contract=0"))
+        assert fused.ptx.count("fma.rn.bf16x2") == 4 and "mul.rn.bf16x2" not in fused.ptx
+        assert apart.ptx.count("fma.rn.bf16x2") == (8 if arch == "sm_80" else 0)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_llvms_functions_are_our_own(dtype):
     """LLVM ends the process where it would call a library for them."""
