@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from tirlower import lower
 from tirlower.diagnostics import InterpreterError
 from tirlower.interp import interpret, simulate
 from tirlower.script import parse
@@ -253,3 +254,100 @@ def f(A: T.Buffer((6,), "int32", strides=(2,)), B: T.Buffer((6,), "int32", strid
     memory = np.arange(14, dtype="int32")
     with pytest.raises(InterpreterError, match="a data race"):
         simulate(func, memory[:12:2], memory[2::2])
+
+
+AXIS = 'for tx in T.thread_binding(32, thread="threadIdx.x"):'
+VX = 'for vx in T.thread_binding(2, thread="vthread.x"):'
+SYNC = 'T.tvm_storage_sync("shared")'
+
+# Kernels of 32 threads, and whether two of them race. In step the last of some equal writes was remembered alone, and
+# what stands inside of a loop over virtual threads was taken to be behind all that stands around it.
+UNORDERED = {
+    "equal writes, then another one's": ("s[0] = 7\nif tx == 31:\n    s[0] = 8", True),
+    "of the first": ("s[0] = 7\nif tx == 0:\n    s[0] = 8", True),
+    "of one in the middle": ("s[0] = 7\nif tx == 13:\n    s[0] = 8", True),
+    "with a barrier": (f"s[0] = 7\n{SYNC}\nif tx == 31:\n    s[0] = 8", False),
+    "of the only one": ("if tx == 31:\n    s[0] = 7\nif tx == 31:\n    s[0] = 8", False),
+    "equal writes, then a read": ("s[0] = 7\nif tx == 31:\n    B[tx] = s[0]", True),
+    "equal writes, a barrier, reads": (f"s[0] = 7\n{SYNC}\nB[tx] = s[0]", False),
+    "equal writes again and again": (f"for k in range(3):\n    s[0] = 7\n{SYNC}\nB[tx] = s[0]", False),
+    "equal writes twice": (f"s[0] = 7\ns[0] = 7\n{SYNC}\nB[tx] = s[0]", True),
+    "equal writes of warps": ("s[0] = 7\nT.tvm_storage_sync('warp')\nif tx == 31:\n    s[0] = 8", False),
+    "of each thread's part": (f"s[tx] = 7\ns[tx] = 7\n{SYNC}\nB[tx] = s[31 - tx]", False),
+    "read in virtual threads": (f"s[tx] = 1\n{VX}\n    B[tx] = s[31 - tx]", True),
+    "read in virtual threads behind a barrier": (f"s[tx] = 1\n{SYNC}\n{VX}\n    l[0] = s[31 - tx]", False),
+    "one's own read in virtual threads": (f"s[tx] = 1\n{VX}\n    l[0] = s[tx]", False),
+    "written in virtual threads": (f"{VX}\n    s[tx * 2 + vx] = 1\nB[tx] = s[31 - tx]", True),
+    "written in virtual threads, behind a barrier": (f"{VX}\n    s[tx * 2 + vx] = 1\n{SYNC}\nB[tx] = s[31 - tx]", False),
+    "one's own written in virtual threads": (f"{VX}\n    s[tx * 2 + vx] = 1\nB[tx] = s[tx * 2 + 1]", False),
+    "two loops of virtual threads": (
+        f"{VX}\n    s[tx * 2 + vx] = 1\n{SYNC}\n{VX}\n    l[0] = s[63 - tx * 2 - vx]\n{SYNC}\ns[tx] = 2", False),
+    "two without the second barrier": (
+        f"{VX}\n    s[tx * 2 + vx] = 1\n{SYNC}\n{VX}\n    l[0] = s[63 - tx * 2 - vx]\ns[tx] = 2", True),
+    "a barrier inside of virtual threads": (f"s[tx] = 1\n{VX}\n    {SYNC}\n    l[0] = s[31 - tx]", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNORDERED)
+def test_what_nothing_orders_is_found_in_step_and_in_other_orders(name: str) -> None:
+    body, race = UNORDERED[name]
+    text = f"""
+@T.prim_func
+def f(B: T.Buffer((32,), "int32")):
+    {AXIS}
+        s = T.alloc_buffer((64,), "int32", scope="shared")
+        l = T.alloc_buffer((4,), "int32", scope="local")
+"""
+    func = parse(text + "".join(f"        {line}\n" for line in body.splitlines()))
+    for seed in (None, 1, 2):
+        if race:
+            with pytest.raises(InterpreterError, match="data race"):
+                simulate(func, np.zeros(32, "int32"), seed=seed)
+        else:
+            simulate(func, np.zeros(32, "int32"), seed=seed)
+
+
+def test_many_equal_writes_take_no_longer_for_each() -> None:
+    """A thousand threads that write one element, a barrier, and a thousand that read it."""
+    func = parse("""
+@T.prim_func
+def f(B: T.Buffer((1024,), "int32")):
+    for tx in T.thread_binding(1024, thread="threadIdx.x"):
+        s = T.alloc_buffer((4,), "int32", scope="shared")
+        for k in range(3):
+            s[0] = 7
+            T.tvm_storage_sync("shared")
+            B[tx] = B[tx] + s[0]
+            T.tvm_storage_sync("shared")
+""")
+    simulate(func, out := np.zeros(1024, "int32"))
+    assert (out == 21).all()
+
+
+@pytest.mark.parametrize(("rows", "lanes"), [(2, 32), (4, 16), (3, 8), (16, 2)])
+@pytest.mark.parametrize("where", ["outside", "between", "inside"])
+def test_the_lanes_of_each_row_have_memory_of_a_warp_for_themselves(rows: int, lanes: int, where: str) -> None:
+    alloc = f'w = T.alloc_buffer(({lanes},), "int32", scope="warp")'
+    at = {"outside": (alloc, "", ""), "between": ("", alloc, ""), "inside": ("", "", alloc)}[where]
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer(({rows * lanes},), "int32"), B: T.Buffer(({rows * lanes},), "int32")):
+    for bx in T.thread_binding(1, thread="blockIdx.x"):
+        {at[0]}
+        for ty in T.thread_binding({rows}, thread="threadIdx.y"):
+            {at[1]}
+            for tx in T.thread_binding({lanes}, thread="threadIdx.x"):
+                {at[2]}
+                w[tx] = A[ty * {lanes} + tx]
+                T.tvm_storage_sync("warp")
+                B[ty * {lanes} + tx] = w[{lanes - 1} - tx]
+""")
+    a = np.arange(rows * lanes, dtype="int32")
+    want = a.reshape(rows, lanes)[:, ::-1].ravel()
+    for program in (func, lower(func, "nvptx -arch=sm_80")):
+        simulate(program, a, b := np.zeros_like(a), seeds=(1, 2))
+        np.testing.assert_array_equal(b, want)
+    without = parse(func.script().replace('T.tvm_storage_sync("warp")', "T.evaluate(0)"))
+    if lanes > 1:
+        with pytest.raises(InterpreterError, match="data race on 'w'"):
+            simulate(without, a, np.zeros_like(a))

@@ -314,17 +314,38 @@ class Meetings:
     def _different(self, a: Access, b: Access) -> Iterator[tuple[dict[Loop, Sign], tuple[Relation, ...]]]:
         """The ways in which two threads that share memory differ: in one axis, the others free."""
         mine, others = self._axes(a), self._axes(b)
-        if self.warp is None and not (a in self._is_apart or b in self._is_apart):
-            yield from self._in_an_axis(mine, others, ())
+        if self.warp is not None:
+            yield from self._in_lanes(mine, others)
             return
-        one, other = self._warp_of(mine), self._warp_of(others)
+        one = other = None
+        if a in self._is_apart or b in self._is_apart:
+            one, other = self._warp_of(mine), self._warp_of(others)
         if one is None or other is None:
             yield from self._in_an_axis(mine, others, ())
-        elif self.warp is not None:
-            yield from self._in_an_axis(mine, others, ((one, other, "="),))
         else:
             for sign in ("<", ">"):
                 yield {}, ((one, other, sign),)
+
+    def _in_lanes(
+        self, mine: dict[str, Loop], others: dict[str, Loop]
+    ) -> Iterator[tuple[dict[Loop, Sign], tuple[Relation, ...]]]:
+        """The ways in which two lanes that share a warp's memory differ: along threadIdx.x, in one row of that, and in one
+        warp of it."""
+        signs: dict[Loop, Sign] = {}
+        relations: list[Relation] = []
+        for tag in (tag for tag in mine if tag in others and tag.startswith(("threadIdx.y", "threadIdx.z"))):
+            one, other = mine[tag], others[tag]
+            if one is other:
+                signs[one] = "="
+            else:
+                relations.append((single(one.var) - one.start, single(other.var) - other.start, "="))
+        warp, other_warp = self._warp_of(mine), self._warp_of(others)
+        if warp is not None and other_warp is not None:
+            relations.append((warp, other_warp, "="))
+        lanes = [{tag: loop for tag, loop in axes.items() if not tag.startswith("threadIdx") or tag == "threadIdx.x"}
+                 for axes in (mine, others)]  # fmt: skip
+        for more, extra in self._in_an_axis(lanes[0], lanes[1], tuple(relations)):
+            yield {**signs, **more}, extra
 
     def _in_an_axis(
         self, mine: dict[str, Loop], others: dict[str, Loop], same_warp: tuple[Relation, ...]

@@ -23,7 +23,7 @@ class BlockClocks:
         self.key = key
         self.era = 0
         self.width = 0
-        self.clocks: dict[tuple[int, ...], Clock] = {}
+        self.clocks: dict[frozenset[tuple[str, int]], Clock] = {}
         self.streams: dict[Hashable, Stream] = {}
 
     def new_slot(self) -> int:
@@ -45,16 +45,18 @@ class Stream:
 class Clock:
     """What a thread knows. ``base`` may be shared with other threads and is never changed in place.
 
-    ``extra`` is what it has learnt since of single slots; ``others`` is what it knows of other blocks.
+    ``extra`` is what it has learnt since of single slots; ``others`` is what it knows of other blocks. ``axes`` are the
+    indices by which it is told from other threads of its block: of a frame from which threads fork later, some of theirs.
     """
 
-    __slots__ = ("base", "block", "depth", "extra", "key", "others", "slot", "threads", "time")
+    __slots__ = ("axes", "base", "block", "extra", "forks", "key", "others", "slot", "threads", "time")
 
-    def __init__(self, block: BlockClocks, key: tuple[int, ...], threads: dict[str, int]) -> None:
+    def __init__(self, block: BlockClocks, axes: frozenset[tuple[str, int]], threads: dict[str, int]) -> None:
         self.block = block
         self.key: Hashable = id(self)
-        self.depth = len(key)
+        self.axes = axes
         self.threads = threads
+        self.forks: list[Clock] = []
         self.slot = block.new_slot()
         self.time = 1
         self.base: list[int] = []
@@ -87,6 +89,15 @@ class Clock:
         found[self.slot] = self.time
         return found
 
+    def inherit(self, parent: Clock) -> None:
+        """Know what the frame knew that a thread was forked from."""
+        if self.base is not parent.base:
+            self.base = parent.base if not self.base else _joined(self.base, parent.base)
+        for slot, time in parent.extra.items():
+            self.extra[slot] = max(time, self.extra.get(slot, 0))
+        for block, known in parent.others.items():
+            self.learn(block, known)
+
     def learn(self, block: BlockClocks, known: list[int]) -> None:
         """Know what somebody else knows of a block."""
         if block is self.block:
@@ -101,13 +112,13 @@ class Agent:
     It stands beside :class:`Clock` as that which makes an access.
     """
 
-    __slots__ = ("base", "block", "depth", "engine", "extra", "issuer", "key", "others", "slot", "time", "what")
+    __slots__ = ("axes", "base", "block", "engine", "extra", "issuer", "key", "others", "slot", "time", "what")
 
     def __init__(self, issuer: Clock, stream: Stream, what: str, engine: bool = False) -> None:
         stream.count += 1
         self.block = issuer.block
         self.issuer = issuer
-        self.depth = issuer.depth
+        self.axes = issuer.axes
         self.slot = stream.slot
         self.time = stream.count
         self.key: Hashable = stream

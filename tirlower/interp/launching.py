@@ -38,8 +38,8 @@ class Launching:
     ``innermost`` says that no other axis is inside; ``schedule`` how the threads of a block take turns: in
     ``"lockstep"``; as the interleaver decides, ``"threads"`` each on its own or ``"warps"`` each in lockstep; or
     ``"alone"`` one after another, since they meet nowhere. ``launched`` has the extents that a launch stated, while
-    there is one. ``private`` are the slots (of the pointer, and of the views) of memory that each thread has for itself,
-    though it was allocated outside of the loop over them.
+    there is one. ``private`` are the slots (of the pointer, and of the views) of memory that each thread has for itself, or
+    (True) the lanes along ``threadIdx.x`` for themselves, though it was allocated outside of the loop over them.
     """
 
     interleaver: Interleaver
@@ -48,7 +48,7 @@ class Launching:
     schedule: str
     max_threads: int | None
     launched: dict[str, int]
-    private: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    private: tuple[tuple[int, tuple[int, ...], bool], ...] = ()
 
 
 def schedule_of(stmt: For, seed: int | None) -> str:

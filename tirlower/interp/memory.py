@@ -132,8 +132,9 @@ class Memory:
         if self.written is not None:
             self.written[start:stop] = (b"\1" if written else b"\0") * (stop - start)
 
-    def of_threads(self, keys: list[object]) -> list[Memory]:
-        """The memory of each of some threads: what it had, with what was written here since; else a copy of this."""
+    def of_threads(self, keys: list[object], alone: bool = True) -> list[Memory]:
+        """The memory of each of some threads (``alone``), or groups of them, by their keys: what it had, with what was
+        written here since; else a copy of this."""
         copies, before = self.copies or ({}, self.raw.tobytes())
         if before != (now := self.raw.tobytes()):
             changed = self.raw != np.frombuffer(before, np.uint8)
@@ -149,7 +150,7 @@ class Memory:
             if mine is None:
                 mine = copies[key] = Memory(self.raw.copy(), self.name, known=True)
                 mine.written = None if self.written is None else bytearray(self.written)
-                mine.private = True
+                mine.private = alone
             mine.objects, mine.fragments = self.objects, self.fragments
             made.append(mine)
         self.copies = copies, before

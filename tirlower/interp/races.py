@@ -32,7 +32,9 @@ _KEPT_BLOCKS = 64
 class _Mark:
     """One access of an element: who made it, where it stands, and (with a view) which element it is."""
 
-    __slots__ = ("actor", "atomic", "era", "place", "position", "same", "text", "time", "view", "write")
+    __slots__ = (
+        "actor", "alike", "atomic", "era", "over_for", "place", "position", "same", "text", "time", "view", "write"
+    )  # fmt: skip
 
     def __init__(
         self, actor: Clock | Agent, write: bool, place: Place, text: str, view: View | None, position: int,
@@ -49,6 +51,16 @@ class _Mark:
         self.atomic = atomic
         self.same = False
         """A write that left what was there."""
+        self.alike: list[_Mark] = []
+        """Writes before it, of other threads at the same place, that left the same and are over for nobody yet."""
+        self.over_for: list[int] | None = None
+        """What threads know (:attr:`Clock.base`) for whom all of those are over."""
+
+    def again(self) -> _Mark:
+        """The same access, of another element."""
+        made = _Mark(self.actor, self.write, self.place, self.text, self.view, self.position, self.atomic)
+        made.same = self.same
+        return made
 
     def __str__(self) -> str:
         view = self.view
@@ -121,32 +133,47 @@ class RaceDetector:
         self._fences.clear()
 
     def enter(self, team: Team) -> None:
-        """Frames have become threads, or blocks: give each its clock, the one it had if it comes back."""
+        """Frames have become threads, or blocks: give each its clock, the one it had if it comes back.
+
+        A thread comes with the clock of what it was forked from.
+        """
         for frame in team:
             state: State = frame[0]
             outer = tuple([index for tag, index in state.threads.items() if tag.startswith(_BLOCKS)])
-            inner = tuple([index for tag, index in sorted(state.threads.items()) if not tag.startswith(_BLOCKS)])
+            inner = [item for item in state.threads.items() if not item[0].startswith(_BLOCKS)]
             block = self._blocks.get(outer)
             if block is None:
                 if len(self._blocks) >= _KEPT_BLOCKS:
                     del self._blocks[next(iter(self._blocks))]
                 block = self._blocks[outer] = BlockClocks(outer)
-            clock = block.clocks.get(inner)
+            axes, parent = frozenset(inner), state.clock
+            clock = block.clocks.get(axes)
             if clock is None:
-                clock = block.clocks[inner] = Clock(block, inner, state.threads)
+                clock = block.clocks[axes] = Clock(block, axes, state.threads)
+                if parent is not None and parent.block is block:
+                    parent.forks.append(clock)
+            if parent is not None and parent.block is block and parent is not clock:
+                clock.inherit(parent)
             state.clock = clock
 
     # ------------------------------------------------------------ what orders
 
     def barrier(self, scope: str, team: Team) -> None:
-        """The threads of a team (of one block) meet; with the scope ``warp``, those of each warp among them."""
-        parts: dict[object, list[Clock]] = {}
+        """The threads of a team (of one block) meet; with the scope ``warp``, those of each warp among them.
+
+        With threads meet those that have forked from them; at a barrier of a block all that forks in it.
+        """
+        parts: dict[object, dict[int, Clock]] = {}
         for frame in team:
             state: State = frame[0]
             if state.clock is not None:
                 warp = state.linear_thread() // _WARP_SIZE if scope == "warp" else None
-                parts.setdefault((state.clock.block, warp), []).append(state.clock)
-        for clocks in parts.values():
+                parts.setdefault((state.clock.block, warp), {})[id(state.clock)] = state.clock
+        for part in parts.values():
+            clocks = list(part.values())
+            if len(clocks[0].block.clocks) > len(clocks):
+                more = _forked_from(clocks) if scope == "warp" else clocks[0].block.clocks.values()
+                clocks += [clock for clock in more if id(clock) not in part]
             meet(clocks)
             if scope == "global":
                 clocks[0].block.era += 1
@@ -271,10 +298,11 @@ class RaceDetector:
             if cell is None:
                 cell = cells[at] = _Cell()
             last = cell.write
-            if last is not None and last.actor is not actor and not _over(last, actor):
-                # What stands outside of the thread loops of a block is done by all its threads alike, to one effect.
-                if not (mark.same and last.place is mark.place and last.actor.block is actor.block):
-                    self._refuse(last, mark, memory)
+            if last is not None and (last.alike or (last.actor is not actor and not _over(last, actor))):
+                alike = self._behind_writes(last, mark, memory)
+                if write and alike:
+                    mark = mark.again()
+                    mark.alike = alike
             if cell.updates:
                 self._against(cell.updates, mark, memory)
             if write:
@@ -296,6 +324,31 @@ class RaceDetector:
                     if only.actor is not actor and _over(only, actor):
                         reads.clear()
                 reads[actor.key] = mark
+
+    def _behind_writes(self, last: _Mark, mark: _Mark, memory: Memory) -> list[_Mark]:
+        """Refuse an access that races with the last write, or with one that wrote the same at once.
+
+        Equal writes at one place race with nothing: what stands outside of the thread loops of a block is done by all its
+        threads alike, to one effect. Those that stay unordered with this write are returned.
+        """
+        actor, earlier = mark.actor, last.alike
+        if earlier and isinstance(actor, Clock) and not actor.extra and actor.base is last.over_for:
+            return []
+        left: list[_Mark] = []
+        covered = isinstance(actor, Clock)
+        for other in (*earlier, last):
+            known = actor.base
+            covered = covered and other.actor.slot < len(known) and known[other.actor.slot] >= other.time
+            covered = covered and other.actor.block is actor.block
+            if other.actor is actor or _over(other, actor):
+                continue
+            if not (mark.same and other.place is mark.place and other.actor.block is actor.block):
+                self._refuse(other, mark, memory)
+            left.append(other)
+            if other is last and isinstance(last.actor, Clock) and last.actor.base is actor.base and earlier:
+                return [*earlier, last]
+        last.over_for = actor.base if covered else last.over_for
+        return left
 
     def _against(self, earlier: dict[Hashable, _Mark], mark: _Mark, memory: Memory) -> None:
         for other in earlier.values():
@@ -344,8 +397,19 @@ def _over(mark: _Mark, actor: Clock | Agent) -> bool:
         return True
     if actor.reached(other.block, other.slot) >= mark.time:
         return True
-    # Work outside of the loops of the threads is done before or behind them.
-    return other.block is actor.block and other.depth != actor.depth
+    # Work outside of the loops of the threads that fork from it is done before or behind them.
+    return other.block is actor.block and (other.axes < actor.axes or actor.axes < other.axes)
+
+
+def _forked_from(clocks: list[Clock]) -> list[Clock]:
+    """The clocks of all that has forked from some threads."""
+    found: list[Clock] = []
+    stack = [fork for clock in clocks for fork in clock.forks]
+    while stack:
+        clock = stack.pop()
+        found.append(clock)
+        stack += clock.forks
+    return found
 
 
 def _bytes_of(view: View, position: int) -> bytes:

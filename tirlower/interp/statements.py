@@ -423,12 +423,19 @@ class StatementCompiler(ExpressionCompiler):
             private,
         )
 
-    def _private(self, stmt: ir.For) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """The slots of memory of threads (the scope ``local``) that stands outside of a loop over them and is used inside."""
+    def _private(self, stmt: ir.For) -> tuple[tuple[int, tuple[int, ...], bool], ...]:
+        """The slots of memory of threads (the scope ``local``) that stands outside of a loop over them and is used inside.
+
+        Memory of a warp belongs to the lanes along ``threadIdx.x``: those of another ``threadIdx.y`` have their own.
+        """
         views: dict[Var, list[int]] = {}
+        of_lanes: set[Var] = set()
         for buffer, slot in self.views.items():
-            if buffer.scope == "local" and buffer.data in self.slots:
-                views.setdefault(buffer.data, []).append(slot)
+            if buffer.scope == "local" or (buffer.scope == "warp" and stmt.thread_tag != "threadIdx.x"):
+                if buffer.data in self.slots:
+                    views.setdefault(buffer.data, []).append(slot)
+                if buffer.scope == "warp":
+                    of_lanes.add(buffer.data)
         if not views:
             return ()
         used: set[object] = set()
@@ -437,7 +444,9 @@ class StatementCompiler(ExpressionCompiler):
             used.add(op if op.__class__ is Var else getattr(getattr(op, "buffer", None), "data", None))
 
         pre_order_visit(stmt.body, look)
-        return tuple((self.slots[data], tuple(slots)) for data, slots in views.items() if data in used)
+        return tuple(
+            (self.slots[data], tuple(slots), data in of_lanes) for data, slots in views.items() if data in used
+        )
 
     def _block(self, stmt: ir.Block) -> Runner:
         return compile_block(self, stmt)
@@ -451,9 +460,18 @@ def _owner(scope: str) -> Callable[[Frame], Datum]:
     """What has memory of a scope to itself: a block (of a virtual thread), a warp, or each thread."""
     if scope.startswith("shared"):
         return lambda frame: frame[0].group
-    if scope == "warp" or scope.startswith("wmma."):
+    if scope == "warp":
+        return _lanes
+    if scope.startswith("wmma."):
         return lambda frame: (frame[0].group, frame[0].linear_thread() // WARP_SIZE)
     return _own_state
+
+
+def _lanes(frame: Frame) -> Datum:
+    """The lanes of a warp that share its memory: those along ``threadIdx.x``, as far as they are of one warp."""
+    state: State = frame[0]
+    others = tuple([item for item in state.threads.items() if item[0].startswith(("threadIdx.y", "threadIdx.z"))])
+    return state.group, others, state.linear_thread() // WARP_SIZE
 
 
 def _by_those_who_come(call: Collective, make: Callable[[Team], None]) -> Callable[[Team], None]:

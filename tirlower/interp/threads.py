@@ -66,29 +66,34 @@ def fork_threads(team: Team, slot: int, tag: str, indices: list[range]) -> list[
             extents = {**state.extents, tag: len(span)}
             thread = frame.copy()
             thread[0] = State({**state.threads, tag: index - span.start}, extents, group)
+            thread[0].clock = state.clock
             thread[slot] = index
             threads.append(thread)
         forked.append(threads)
     return forked
 
 
-def give_own_memory(frame: Frame, threads: Team, private: Sequence[tuple[int, tuple[int, ...]]]) -> None:
-    """Give threads that were forked from a frame each their own memory of what only one thread sees."""
-    for data, views in private:
+def give_own_memory(frame: Frame, threads: Team, private: Sequence[tuple[int, tuple[int, ...], bool]]) -> None:
+    """Give threads that were forked from a frame each their own memory of what only one thread sees, or (by the third of
+    each) the lanes along ``threadIdx.x`` alone."""
+    for data, views, of_lanes in private:
         pointer = frame[data]
         if pointer is None or not threads:
             continue
-        keys = [tuple(thread[0].threads.items()) for thread in threads]
-        for thread, memory in zip(threads, pointer.memory.of_threads(keys), strict=True):
+        keys: list[object] = [
+            tuple((tag, at) for tag, at in thread[0].threads.items() if not (of_lanes and tag == "threadIdx.x"))
+            for thread in threads
+        ]
+        for thread, memory in zip(threads, pointer.memory.of_threads(keys, alone=not of_lanes), strict=True):
             thread[data] = Pointer(memory, pointer.offset)
             for view in views:
                 if thread[view] is not None:
                     thread[view] = thread[view].on(memory)
 
 
-def take_own_memory(frame: Frame, threads: Team, private: Sequence[tuple[int, tuple[int, ...]]]) -> None:
+def take_own_memory(frame: Frame, threads: Team, private: Sequence[tuple[int, tuple[int, ...], bool]]) -> None:
     """Behind a loop over threads, what one thread sees is what the first one left."""
-    for data, _ in private:
+    for data, *_ in private:
         if frame[data] is not None and threads:
             frame[data].memory.leave_as(threads[0][data].memory)
 

@@ -148,6 +148,7 @@ def races(
 
 _SHARED = ("shared", "warp")
 _PER_THREAD = ("local", "wmma", "m16n8k8", "metal.simdgroup")
+_ROWS_OF_LANES = ("threadIdx.y", "threadIdx.z")
 _IN_STEPS = (ForKind.SERIAL, ForKind.UNROLLED)
 """The loops whose iterations a thread runs one after another."""
 
@@ -271,6 +272,8 @@ class _Check:
         if self.thread.startswith(("threadIdx", "vthread")):
             if scope.startswith(_PER_THREAD) and self.loop.tag:
                 return True  # of a loop that is not bound yet, an iteration may hand on what a thread could not
+            if scope == "warp" and self.thread.startswith(_ROWS_OF_LANES):
+                return True  # the lanes along threadIdx.x have it for themselves
             if scope.startswith(_SHARED) and not self.thread.startswith("vthread"):
                 return False
         elif self.loop.tag and scope.startswith((*_PER_THREAD, *_SHARED)):
