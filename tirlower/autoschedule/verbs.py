@@ -66,11 +66,17 @@ class Verbs(Protocol):
     def compute_inline(self, block: LoopRV | BlockRV | str) -> None:
         """Put what a nest computes in the place of the loads of its result."""
 
+    def contract(self, buffer: str, dim: int) -> None:
+        """Take a dimension from a buffer."""
+
     def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
         """Put the init of a reduction in front of a loop."""
 
     def fuse_siblings(self, first: LoopRV, second: LoopRV) -> LoopRV:
         """Run two loops that stand beside each other in step."""
+
+    def simplify(self, where: LoopRV) -> None:
+        """Put in what is known in a loop."""
 
     def interchange(self, outer: LoopRV, inner: LoopRV) -> None:
         """Let two loops change places."""

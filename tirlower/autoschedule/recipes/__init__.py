@@ -8,6 +8,7 @@ from tirlower.autoschedule.recipe import AnyRecipe
 from tirlower.autoschedule.recipes.column_reduction import COLUMN_REDUCTION
 from tirlower.autoschedule.recipes.contraction import CONTRACTION
 from tirlower.autoschedule.recipes.elementwise import ELEMENTWISE
+from tirlower.autoschedule.recipes.epilogue import EPILOGUE, UNKNOWN_EPILOGUE
 from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.autoschedule.recipes.permutation import PERMUTATION
 from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
@@ -16,6 +17,8 @@ from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTIO
 __all__ = ["RECIPES"]
 
 RECIPES: Final[tuple[AnyRecipe, ...]] = (
+    EPILOGUE,
+    UNKNOWN_EPILOGUE,
     CONTRACTION,
     UNKNOWN_CONTRACTION,
     ROW_CHAIN,

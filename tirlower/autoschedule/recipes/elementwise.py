@@ -24,7 +24,7 @@ from tirlower.machine.processor import Processor
 from tirlower.poly import Loop, Statement, is_parallel
 from tirlower.schedule.handles import BlockRV, LoopRV
 
-__all__ = ["ELEMENTWISE", "Elementwise", "ElementwisePlan"]
+__all__ = ["ELEMENTWISE", "Elementwise", "ElementwisePlan", "computing", "into_readers"]
 
 VECTORS: Final = 4
 """Vectors a statement: their chains of operations go side by side, and whole lines are written in a run."""
@@ -113,7 +113,7 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
                 break
             taken.append(stage)
             own |= {access.data for access in nest.accesses() if access.is_write}
-        inlined = [one for at, one in enumerate(taken) if _into_readers(one.nest, [x.nest for x in taken[at + 1 :]])]
+        inlined = [one for at, one in enumerate(taken) if into_readers(one.nest, [x.nest for x in taken[at + 1 :]])]
         return _Facts(
             tuple(one.nest for one in taken),
             tuple(one.nest for one in inlined),
@@ -172,7 +172,7 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
     def apply(self, sch: Verbs, facts: _Facts, plan: ElementwisePlan, loops: Handles) -> None:
         """Inline; then of each nest that is left: order, one loop over a run, vectors, rows, threads."""
         for nest in facts.inlined:
-            sch.compute_inline(_computing(sch, nest, loops))
+            sch.compute_inline(computing(sch, nest, loops))
         for one in facts.stages:
             handles = [loops[loop] for loop in one.loops]
             if one.moved:
@@ -247,7 +247,7 @@ def _shares_rows(nest: Nest, outer: Loop) -> bool:
     return any(len(found) > 1 for found in places.values())
 
 
-def _into_readers(nest: Nest, later: Sequence[Nest]) -> bool:
+def into_readers(nest: Nest, later: Sequence[Nest]) -> bool:
     """Whether what a nest computes is better computed where it is read: by one statement of the chain, or by some cheaply."""
     stores = [access for access in nest.accesses() if access.is_write]
     if len(stores) != 1 or len(nest.statements) != 1 or nest.scop.homes.get(stores[0].data) != ():
@@ -281,7 +281,7 @@ def _parallel(stage: _Stage) -> bool:
     return (extent is None or extent > 1) and is_parallel(stage.nest.scop, loop).proved
 
 
-def _computing(sch: Verbs, nest: Nest, loops: Handles) -> LoopRV | BlockRV:
+def computing(sch: Verbs, nest: Nest, loops: Handles) -> LoopRV | BlockRV:
     """What computes: the block of a nest, or its outermost loop where there is none."""
     block = nest.block_of(nest.statements[0])
     return loops[nest.loops[0]] if block is None else sch.get_block(block.name)
