@@ -75,9 +75,6 @@ class Verbs(Protocol):
     def fuse_siblings(self, first: LoopRV, second: LoopRV) -> LoopRV:
         """Run two loops that stand beside each other in step."""
 
-    def simplify(self, where: LoopRV) -> None:
-        """Put in what is known in a loop."""
-
     def interchange(self, outer: LoopRV, inner: LoopRV) -> None:
         """Let two loops change places."""
 
