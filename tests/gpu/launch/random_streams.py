@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import gc
 import itertools
 import random
 import sys
@@ -228,6 +229,7 @@ class Program:
         """The kernels are dropped, and made anew."""
         self.kernel = self.making = adding(self.cuda)
         self.making = adding(self.cuda, outputs=("C",))
+        gc.collect()
 
     def elsewhere(self, d: int) -> None:
         """A thread does some steps, while this one waits for it."""
@@ -297,6 +299,8 @@ class Program:
         self.kept = []
         if self.cuda.late.faults:
             raise Failed("; ".join(self.cuda.late.faults))
+        if self.cuda.memory:
+            gc.collect()  # what a thread left in a cycle
         if self.cuda.memory:
             raise Failed("memory was not given back")
 

@@ -18,7 +18,7 @@ from tirlower.gpu.launch.order import Users, after_read, after_write, freed_on, 
 from tirlower.gpu.launch.stream import Stream, default_stream, stream_on
 from tirlower.ir.dtype import DataType, DataTypeError, NumpyDType
 
-__all__ = ["ArrayKind", "DeviceArray", "empty", "to_device", "use_on"]
+__all__ = ["ArrayKind", "DeviceArray", "Step", "empty", "received", "to_device", "use_on"]
 
 
 class ArrayKind(NamedTuple):
@@ -61,13 +61,6 @@ class DeviceArray:
         finally:
             device.leave(before)
 
-    @classmethod
-    def received(cls, kind: ArrayKind, stream: Stream, pointer: int) -> DeviceArray:
-        """An array in memory that a call allocated in its stream."""
-        made = cls.__new__(cls)
-        made._set(kind, stream, pointer)
-        return made
-
     def _set(self, kind: ArrayKind, stream: Stream, pointer: int) -> None:
         self.pointer = pointer
         self.device, self.shape, self.dtype, facts, _ = kind
@@ -83,19 +76,27 @@ class DeviceArray:
         device = self.device
         before = device.enter()
         try:
-            users = (default_stream(device), *streams_of(self.users)) if self.shown else self.users
-            try:
-                if device.pooled:
-                    device.free(self.pointer, freed_on(users, self._home).handle)
-                else:
-                    for stream in streams_of(users):
-                        device.driver.synchronize_stream(stream.shared.handle)
-                    device.free(self.pointer, 0)
-            except DeviceError:  # a handle that somebody gave as a number, and that is none any more
-                device.driver.synchronize()
-                device.free(self.pointer, 0)
+            users = self.users
+            # Mostly one stream has it: the memory goes back there, as fast as can be.
+            if users.__class__ is not Stream or device.give(self.pointer, users.common):
+                self._free(users)
         finally:
             device.leave(before)
+
+    def _free(self, users: Users) -> None:
+        device = self.device
+        if self.shown:
+            users = (default_stream(device), *streams_of(users))
+        try:
+            if device.pooled:
+                device.free(self.pointer, freed_on(users, self._home).handle)
+            else:
+                for stream in streams_of(users):
+                    device.driver.synchronize_stream(stream.shared.handle)
+                device.free(self.pointer, 0)
+        except DeviceError:  # a handle that somebody gave as a number, and that is none any more
+            device.driver.synchronize()
+            device.free(self.pointer, 0)
 
     def _on(self, stream: object) -> Stream:
         """A stream for a copy: the given one, or the one that wrote last."""
@@ -239,17 +240,46 @@ class DeviceArray:
         return f"<DeviceArray {self.dtype}{list(self.shape)} on device {self.device.ordinal} at {self.pointer:#x}>"
 
 
-def use_on(on: Stream, arrays: Sequence[tuple[DeviceArray, bool]]) -> tuple[Users, ...] | None:
+def received(kind: ArrayKind, stream: Stream, pointer: int) -> DeviceArray:
+    """An array in memory that a call allocated in its stream."""
+    made = _new(DeviceArray)
+    made._set(kind, stream, pointer)
+    return made
+
+
+_new = DeviceArray.__new__
+
+
+class Step(NamedTuple):
+    """A use of arrays in a stream: their users before and after it, and the streams that it waits for."""
+
+    before: tuple[Users, ...]
+    after: tuple[Users, ...]
+    waits: tuple[Stream, ...]
+
+    def again(self, on: Stream, arrays: tuple[DeviceArray, ...]) -> bool:
+        """Do the same with other arrays, in the context of this thread. False where they have other users by now."""
+        with on.device.lock:
+            if tuple([array.users for array in arrays]) != self.before:
+                return False
+            for stream in self.waits:
+                stream.order_before(on.handle)
+            for i, users in enumerate(self.after):
+                arrays[i].users = users
+        return True
+
+
+def use_on(on: Stream, arrays: Sequence[tuple[DeviceArray, bool]]) -> Step | None:
     """Put a use of arrays into a stream, each with whether it is written: the stream waits for those it has to.
 
-    The users of each after that: as long as they are the same, another such use need not wait. None where another library
-    may have work of its own. In the context of this thread; an array may stand here twice.
+    What was done: it need not be done again as long as the users are those after it. None where another library may have work
+    of its own. In the context of this thread; an array may stand here twice.
     """
     device = on.device
     waits: dict[Stream, None] = {}
     hidden = False
     with device.lock:
-        before = [(array, array.users) for array, _ in arrays]
+        before = tuple([array.users for array, _ in arrays])
         for array, written in arrays:
             users, behind = (after_write if written else after_read)(array.users, on)
             if array.shown:
@@ -263,10 +293,10 @@ def use_on(on: Stream, arrays: Sequence[tuple[DeviceArray, bool]]) -> tuple[User
         try:
             wait_for(waits, on)
         except DeviceError:
-            for array, users in before:
+            for (array, _), users in zip(arrays, before, strict=True):
                 array.users = users
             raise
-    return None if hidden else after
+    return None if hidden else Step(before, after, tuple(stream for stream in waits if stream is not on))
 
 
 def _unnamed(stream: int) -> int:

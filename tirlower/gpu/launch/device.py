@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Device", "device_of"]
 
 _KEPT: Final = 64
+_NOT_SUPPORTED: Final = 801
+"""CUDA_ERROR_NOT_SUPPORTED."""
 
 
 class Device:
@@ -47,6 +49,7 @@ class Device:
         #: the legacy default stream, when it was asked for
         self.default: Stream | None = None
         self._kept: list[Stream] = []
+        self._give: Final = driver.function("cuMemFreeAsync") if self.pooled else None
         self._threads = threading.local()
 
     def attribute(self, attribute: DeviceAttribute) -> int:
@@ -61,7 +64,14 @@ class Device:
         Asked of the driver each time: other libraries choose contexts too, and keep their choice. A thread that has none
         keeps this.
         """
-        before = self.driver.current_context()
+        try:
+            ask, place, out = self._threads.asking
+        except AttributeError:
+            ask, place, out = self._threads.asking = self.driver.asking()
+        code = ask(place)
+        if code:
+            raise self.driver.error(code, "cuCtxGetCurrent")
+        before: int = out.value
         if before == self.context:
             return None
         self.driver.set_context(self.context)
@@ -111,6 +121,13 @@ class Device:
 
     def _asked(self, size: int) -> str:
         return f"{size} bytes were asked of {self.name} (device {self.ordinal})"
+
+    def give(self, pointer: int, stream: int) -> int:
+        """Give memory back to the pool in the order of a stream, in the context of this thread; the driver's result.
+
+        Anything but 0 where it was not given back: without a pool, too.
+        """
+        return self._give(pointer, stream) if self._give is not None else _NOT_SUPPORTED
 
     def free(self, pointer: int, stream: int) -> None:
         """Give memory of :meth:`allocate` back, in the order of a stream."""

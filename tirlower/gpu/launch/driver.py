@@ -10,7 +10,6 @@ import ctypes
 import functools
 import os
 import sys
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -103,7 +102,7 @@ class Driver:
         #: what machine code calls at addresses of ours
         self._callbacks: list[object] = []
         self._raised: list[Exception] = []
-        self._threads = threading.local()
+        self._ordering: tuple[DriverFunction, DriverFunction] | None = None
         #: what :func:`~tirlower.gpu.launch.device.device_of` made
         self.devices: dict[int, Device] = {}
         code = self.function("cuInit")(0)
@@ -233,17 +232,14 @@ class Driver:
 
     def current_context(self) -> int:
         """The context of this thread, 0 for none."""
-        try:
-            ask, place, out = self._threads.context
-        except AttributeError:
-            ask, place, out = self._threads.context = self._asking()
+        ask, place, out = self.asking()
         code = ask(place)
         if code:
             raise self.error(code, "cuCtxGetCurrent")
         context: int = out.value
         return context
 
-    def _asking(self) -> tuple[Callable[[object], int], object, ctypes.c_uint64]:
+    def asking(self) -> tuple[Callable[[object], int], object, ctypes.c_uint64]:
         """What asks for the context of this thread, its argument, and where the answer is.
 
         Every launch asks: with its argument at hand, and without giving up the interpreter's lock, in a third of the time.
@@ -333,6 +329,20 @@ class Driver:
     def stream_wait(self, stream: int, event: int) -> None:
         """Let a stream wait for an event."""
         self.call("cuStreamWaitEvent", stream, event, 0)
+
+    def order_streams(self, event: int, before: int, after: int) -> None:
+        """Mark the present end of a stream, and let another one wait for the mark."""
+        record, wait = self._ordering or self._order_functions()
+        code = record(event, before)
+        if code:
+            raise self.error(code, "cuEventRecord")
+        code = wait(after, event, 0)
+        if code:
+            raise self.error(code, "cuStreamWaitEvent")
+
+    def _order_functions(self) -> tuple[DriverFunction, DriverFunction]:
+        self._ordering = self.function("cuEventRecord"), self.function("cuStreamWaitEvent")
+        return self._ordering
 
     def create_event(self, timing: bool) -> int:
         """A new event, with or without a time."""

@@ -15,7 +15,7 @@ from tirlower.call.signature import BufferParam, Param, ScalarParam, Signature, 
 from tirlower.call.views import NotAnArray, Result
 from tirlower.diagnostics import DeviceError, LoweringError, TirError
 from tirlower.gpu.artifact import DeviceModule, HostCode
-from tirlower.gpu.launch.array import DeviceArray
+from tirlower.gpu.launch.array import DeviceArray, received
 from tirlower.gpu.launch.constants import DeviceAttribute
 from tirlower.gpu.launch.device import Device, device_of
 from tirlower.gpu.launch.driver import Driver, open_driver
@@ -112,7 +112,7 @@ class GpuKernel(FunctionLike):
             "stream_on": stream_on,
             "Stream": Stream,
             "DeviceArray": DeviceArray,
-            "received": DeviceArray.received,
+            "received": received,
             "pack": layout.pack,
             "pack_into": layout.pack_into,
             "arranged": self._planner.arrange,

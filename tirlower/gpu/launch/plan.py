@@ -15,7 +15,7 @@ from tirlower.call.rules import ArgumentRules
 from tirlower.call.signature import BufferParam, Signature
 from tirlower.call.views import NotAnArray, View
 from tirlower.diagnostics import ArgumentValueError
-from tirlower.gpu.launch.array import ArrayKind, DeviceArray, use_on
+from tirlower.gpu.launch.array import ArrayKind, DeviceArray, Step, use_on
 from tirlower.gpu.launch.device import Device
 from tirlower.gpu.launch.facts import Facts
 from tirlower.gpu.launch.host_function import HostFunction
@@ -27,6 +27,7 @@ from tirlower.ir.dtype import DataType
 __all__ = ["Plan", "Planner", "allocated_slots"]
 
 _MOST_ADDRESSES: Final = 64
+_MOST_STEPS: Final = 16
 
 
 def allocated_slots(signature: Signature) -> tuple[int, ...]:
@@ -49,7 +50,7 @@ class Plan:
     ``ordered`` a stream with the users of the arrays that were found in order on it.
     """
 
-    __slots__ = ("default", "device", "host", "known", "offsets", "ordered", "others", "outputs", "places", "sources", "spans", "symbols", "uses", "views")  # fmt: skip
+    __slots__ = ("_steps", "default", "device", "host", "known", "offsets", "ordered", "others", "outputs", "places", "sources", "spans", "symbols", "uses", "views")  # fmt: skip
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class Plan:
         self.others = tuple(source for source in sources if source != chosen)
         self.known: set[tuple[int, ...]] = set()
         self.ordered: tuple[object, ...] = ()
+        self._steps: dict[tuple[object, ...], tuple[Step, tuple[object, ...]]] = {}
 
     def chosen(self) -> Stream:
         """The stream of a call that names none."""
@@ -88,18 +90,37 @@ class Plan:
     def order(self, on: Stream, found: tuple[object, ...], values: Sequence[object]) -> None:
         """Put the call's use of our own arrays into its stream; ``found`` is the stream with their users as they were."""
         device = self.device
-        stream_on(device, on)  # of this device
         before = device.enter()
         try:
-            # Values of the same facts as the plan's are ours where those were.
-            after = use_on(on, [(cast("DeviceArray", values[i]), written) for i, written in self.uses])
+            known = self._steps.get(found)
+            if known is None or not known[0].again(on, self._ours(values)):
+                known = self._step(on, found, values)
         finally:
             device.leave(before)
-        if after is not None:
-            users = list(found)
-            for (i, _), own in zip(self.uses, after, strict=True):
-                users[i + 1] = own
-            self.ordered = tuple(users)
+        if known is not None:
+            self.ordered = known[1]
+
+    def _ours(self, values: Sequence[object]) -> tuple[DeviceArray, ...]:
+        """The arrays that are ours: values of the same facts as the plan's are so where those were."""
+        found = values if len(values) == len(self.uses) else [values[i] for i, _ in self.uses]
+        return cast("tuple[DeviceArray, ...]", tuple(found))
+
+    def _step(
+        self, on: Stream, found: tuple[object, ...], values: Sequence[object]
+    ) -> tuple[Step, tuple[object, ...]] | None:
+        stream_on(self.device, on)  # of this device
+        written = [written for _, written in self.uses]
+        step = use_on(on, list(zip(self._ours(values), written, strict=True)))
+        if step is None:
+            return None
+        users = list(found)
+        for (i, _), own in zip(self.uses, step.after, strict=True):
+            users[i + 1] = own
+        if len(self._steps) >= _MOST_STEPS:
+            self._steps.clear()  # they hold streams that may be gone otherwise
+        if step.before == tuple(found[i + 1] for i, _ in self.uses):
+            self._steps[found] = step, tuple(users)
+        return step, tuple(users)
 
     def wait(self, on: Stream, sources: Sequence[StreamSource]) -> None:
         """Let a stream wait for what other libraries may have given theirs."""

@@ -16,10 +16,11 @@ class Stream:
     """Work of a device in order. A kernel takes one as ``stream=``; ``wait()`` waits for all that it was given.
 
     Arrays keep the streams that used them last, so a stream lives as long as somebody has to be ordered after it. There
-    is one object for each stream of a device (:func:`stream_on`), so that streams are compared by identity.
+    is one object for each stream of a device (:func:`stream_on`), so that streams are compared by identity. ``common`` is a
+    handle by which any thread may order itself behind it: its own, but for a thread's default stream.
     """
 
-    __slots__ = ("__weakref__", "_event", "_owner", "_owns", "_seen", "device", "handle")
+    __slots__ = ("__weakref__", "_event", "_owner", "_owns", "common", "device", "handle")
 
     def __init__(self, device: Device | None = None, *, non_blocking: bool = True) -> None:
         self._owns = False
@@ -36,7 +37,7 @@ class Stream:
         self.handle = handle
         self._owner = owner
         # A thread's default stream has no handle that other threads could name. It is in order with the legacy one.
-        self._seen = 0 if handle == STREAM_PER_THREAD else handle
+        self.common = 0 if handle == STREAM_PER_THREAD else handle
         self._event = 0
         if handle != STREAM_PER_THREAD:
             device.streams[handle] = self
@@ -74,8 +75,7 @@ class Stream:
             else:
                 self._event = made
         try:
-            driver.record_event(self._event, self._seen)
-            driver.stream_wait(handle, self._event)
+            driver.order_streams(self._event, self.common, handle)
         except DeviceError as error:
             error.notes.append(
                 f"stream {handle:#x} was to wait for stream {self.handle:#x}: one that is given as a number has to live "
@@ -86,7 +86,7 @@ class Stream:
     @property
     def shared(self) -> Stream:
         """The stream that any thread may give work after this one's: itself, for a thread's own the legacy one."""
-        return self if self._seen == self.handle else default_stream(self.device)
+        return self if self.common == self.handle else default_stream(self.device)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """The stream for other libraries: the protocol's version, and the handle."""

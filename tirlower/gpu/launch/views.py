@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -100,8 +101,12 @@ def _read_cupy(value: Foreign) -> tuple[int, Hashable]:
     return memory.ptr, tuple.__new__(CupyFacts, (value.shape, value.strides, value.dtype, memory.device_id))
 
 
-class InterfaceFacts(NamedTuple):
-    """The parts of ``__cuda_array_interface__``; ``name`` is the dtype's, where the type string does not tell."""
+@dataclass(frozen=True, eq=False)
+class InterfaceFacts:
+    """The parts of ``__cuda_array_interface__``; ``name`` is the dtype's, where the type string does not tell.
+
+    Equal ones are the same object when made by :func:`_interface_facts`: calls find what they know of them by identity.
+    """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
@@ -110,6 +115,9 @@ class InterfaceFacts(NamedTuple):
     readonly: bool
     masked: bool
     stream: int | None
+
+
+_interface_facts = functools.lru_cache(maxsize=4096)(InterfaceFacts)
 
 
 def _read_interface(value: Foreign) -> tuple[int, Hashable]:
@@ -122,11 +130,12 @@ def _read_interface(value: Foreign) -> tuple[int, Hashable]:
         if strides is not None and strides.__class__ is not tuple:
             strides = tuple(strides)
         name = str(getattr(value, "dtype", "")) if typestr[1] == "V" else ""
-        said = (shape, strides, typestr, name, bool(readonly), parts.get("mask") is not None, parts.get("stream"))
+        masked = parts.get("mask") is not None
+        facts = _interface_facts(shape, strides, typestr, name, readonly, masked, parts.get("stream"))
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
         first = str(error).partition("\n")[0]
         raise NotAnArray(f"{class_of(value)}, whose __cuda_array_interface__ failed: {first}", _TO_DEVICE) from error
-    return data or 0, tuple.__new__(InterfaceFacts, said)
+    return data or 0, facts
 
 
 def _read_dlpack(value: DeviceExporter) -> tuple[int, Hashable]:
@@ -168,9 +177,9 @@ def facts_of(value: object, said: Hashable) -> Facts:
         raise NotAnArray(f"{class_of(value)} with a mask", "pass an array without one")
     if said.typestr[1] == "V":
         size = int(said.typestr[2:])
-        return Facts(said.name, size, said.shape, said.strides, said.readonly, None, said.stream)
+        return Facts(said.name, size, said.shape, said.strides, bool(said.readonly), None, said.stream)
     kind = np.dtype(said.typestr)
-    return Facts(_numpy_name(kind), kind.itemsize, said.shape, said.strides, said.readonly, None, said.stream)
+    return Facts(_numpy_name(kind), kind.itemsize, said.shape, said.strides, bool(said.readonly), None, said.stream)
 
 
 def _numpy_name(kind: NumpyDType) -> str:
@@ -209,7 +218,8 @@ def stream_source(value: object, device: int, facts: Facts) -> StreamSource:
     if library == "cupy" and module is not None:
         current: StreamSource = module.cuda.get_current_stream
         return current
-    return facts.stream or 0
+    # The protocols call the default stream 1.
+    return 0 if facts.stream in (None, 1) else facts.stream
 
 
 @functools.lru_cache(maxsize=64)
