@@ -322,11 +322,14 @@ class FakeCuda:
         return 0
 
     def cuMemFreeAsync(self, pointer: int, stream: Any) -> int:
-        if pointer not in self.memory:
+        memory = self.memory.pop(pointer, None)
+        if memory is None:
             return INVALID_VALUE
-        if not self.late.free(self.allocations[pointer], number(stream), self.context["now"]):
+        allocation = self.allocations.pop(pointer)
+        # Once it is given back another thread may be handed it out.
+        if not self.late.free(allocation, number(stream), self.context["now"]):
+            self.memory[pointer], self.allocations[pointer] = memory, allocation
             return INVALID_HANDLE
-        del self.memory[pointer], self.allocations[pointer]
         return 0
 
     def cuMemHostAlloc(self, out: Any, size: int, flags: int) -> None:

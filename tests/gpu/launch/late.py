@@ -183,18 +183,22 @@ class Device:
             work.run()
             work.run = None
 
+    def one_of(self, ready: list[Work]) -> None:
+        if ready:  # what the collector gave back in between may have run the last
+            self.do(self.chance.choice(ready))
+
     def move(self) -> None:
         """Perhaps run some of what may run."""
         with self.lock:
             while self.pending and self.chance.random() < self.haste:
-                self.do(self.chance.choice([w for w in self.pending if all(p.done for p in w.after)]))
+                self.one_of([w for w in self.pending if all(p.done for p in w.after)])
 
     def finish(self, work: Work | None) -> None:
         """Run work, with what must be done before it in any order, and perhaps other work between."""
         with self.lock:
             while work is not None and not work.done:
                 wanted = [w for w in work.waiting() if all(p.done for p in w.after)]
-                self.do(self.chance.choice(wanted))
+                self.one_of(wanted)
                 self.move()
 
     def finish_all(self, context: int | None = None) -> None:
