@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tirlower.analysis.streamed import has_streams, streamed
+from tirlower.analysis.streamed import has_streams, is_sequential, streamed
 from tirlower.script import parse
 
 BODIES = {
@@ -30,3 +30,24 @@ def test_regions_are_attributes() -> None:
     text = "def f(A: T.Buffer((16,))):\n    for i in range(16):\n        with T.attr(None, '{}', True):\n            A[i] = 1.0\n"
     assert has_streams(parse(text.format("tir.nontemporal")).body)
     assert not has_streams(parse(text.format("pragma_nontemporal")).body)
+
+
+FOUR = "T.broadcast(T.float32(0), 4)"
+LOOPS = {
+    "for i in range(4):\n        A[i] = 1.0": True,
+    "for i in range(4):\n        A[i * 2] = 1.0": False,
+    "for i in range(4):\n        A[4 - i] = 1.0": False,
+    f"for i in range(2):\n        A[i * 8 + 4:i * 8 + 8] = {FOUR}\n        A[i * 8:i * 8 + 4] = {FOUR}": True,
+    f"for i in range(2):\n        A[i * 4:i * 4 + 4] = {FOUR}\n        A[i * 4 + 8:i * 4 + 12] = {FOUR}": False,
+    f"for i in range(1):\n        A[i * 8:i * 8 + 4] = {FOUR}\n        A[n:n + 4] = {FOUR}": False,
+    "for i in range(2):\n        for j in range(8):\n            A[i * 8 + j] = 1.0": True,
+    "for i in range(8):\n        for j in range(2):\n            A[j * 8 + i] = 1.0": False,
+    "A[0] = 1.0": False,
+    "for i in range(4):\n        if n > i:\n            A[i] = 1.0": True,
+}
+
+
+@pytest.mark.parametrize("body", LOOPS)
+def test_arrays_that_are_filled_one_element_behind_the_other(body: str) -> None:
+    func = parse(f"def f(A: T.Buffer((16,)), n: T.int32):\n    {body}\n")
+    assert is_sequential(func.body, func.buffers[0].data) is LOOPS[body]

@@ -433,6 +433,46 @@ def kernel(A: T.Buffer(({n},), "{dtype}"), B: T.Buffer(({n},), "{dtype}")):
     assert ("!nontemporal" in text) is past
 
 
+@pytest.mark.parametrize(
+    ("align", "step", "stores"),
+    [
+        ("", 16, ["align 64, !nontemporal", "align 16, !nontemporal", "align 4"]),  # pieces of a line follow each other
+        ("", 32, ["align 64, !nontemporal", "align 4"]),
+        (", align=64", 32, ["align 64, !nontemporal"]),
+    ],
+)
+def test_lines_are_stored_past_the_caches_as_the_address_allows(align: str, step: int, stores: list[str]) -> None:
+    text = llvm_text(f"""
+def kernel(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32"{align})):
+    with T.attr(B.data, "tir.nontemporal", T.bool(True)):
+        for i in range(32):
+            B[i * {step}:i * {step} + 16] = A[i * 16:i * 16 + 16]
+""", "llvm -mcpu=x86-64-v4")  # fmt: skip
+    found = [line.split(", ", 2)[2] for line in text.splitlines() if "store <16 x float>" in line]
+    for line, wanted in zip(found, stores, strict=True):
+        assert wanted.split(",")[0] in line and ("!nontemporal" in line) is ("!nontemporal" in wanted)
+
+
+@pytest.mark.parametrize("offset", [0, 4, 16, 20])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_stores_past_the_caches_at_any_address(offset: int, rows: int) -> None:
+    func = parse(f"""
+def kernel(A: T.Buffer((2048,), "float32"), B: T.Buffer((2048,), "float32")):
+    for i in T.serial(8, annotations={{"tir.nontemporal": True}}):
+        for j in range(4):
+            for r in T.unroll({rows}):
+                for l in T.vectorized(16):
+                    B[(i * {rows} + r) * 64 + j * 16 + l] = A[(i * {rows} + r) * 64 + j * 16 + l] + T.float32(1)
+""")
+    memory = tl.aligned_empty((2048 * 4 + 64,), "uint8")
+    memory[:] = 0
+    b = memory[offset : offset + 2048 * 4].view("float32")
+    a = np.arange(2048, dtype="float32")
+    build(func)(a, b)
+    written = 8 * rows * 64
+    assert (b[:written] == a[:written] + 1).all() and not b[written:].any()
+
+
 @pytest.mark.parametrize("group", [1, 2, 3, 4])
 def test_of_lanes_that_meet_in_one_element_the_last_stays(group: int) -> None:
     dtype = "float32" if group == 1 else f"float32x{group}"

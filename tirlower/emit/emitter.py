@@ -200,6 +200,8 @@ class Emitter:
         self.arrays: dict[Var, int] = {}
         #: the arrays whose stores go past the caches here, by data variable
         self.streams: frozenset[Var] = parent.streams if parent is not None else frozenset()
+        #: those of them that are filled one element behind the other
+        self.sequential: frozenset[Var] = parent.sequential if parent is not None else frozenset()
         #: what attributes around loops say of them, by the loop's variable
         self.pragmas: dict[Var, dict[str, object]] = {} if parent is None else parent.pragmas
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, cast
 
-from tirlower.analysis.streamed import streamed
+from tirlower.analysis.streamed import is_sequential, streamed
 from tirlower.call.errors import ERROR_KINDS, MAX_ERROR_VALUES, escape_template
 from tirlower.diagnostics import LoweringError, RuntimeAssertError
 from tirlower.emit.branches import keeps_a_record, steers
@@ -267,15 +267,16 @@ def _message(em: Emitter, op: Assert) -> tuple[type[Exception], str, list[Expr]]
 
 
 def _attr(em: Emitter, op: AttrStmt) -> None:
-    outer = em.streams
+    outer, sequential = em.streams, em.sequential
     loop = loop_inside(op) if op.key.startswith("pragma_") else None
     if loop is not None:
         notes = em.pragmas.setdefault(loop.loop_var, {})
         notes[op.key] = getattr(op.value, "value", op.value)
     if op.key == NONTEMPORAL and has_stream_stores(em):
         em.streams = outer | streamed(op.body, [buffer.data for buffer in em.kernel.func.buffers])
+        em.sequential = frozenset(data for data in em.streams if is_sequential(op.body, data))
     emit_scope(em, op.body)
-    em.streams = outer
+    em.streams, em.sequential = outer, sequential
 
 
 def _block(em: Emitter, op: Block) -> None:
