@@ -1,17 +1,22 @@
 """Every float32: the largest error of each function of one argument, and where it falls though it should rise.
 
-``python -m tests.emit.vmath.exhaust [NAME ...] [--target NAME]`` prints a line for each function and target, and ends
-with 1 where one is beyond its bound. The exact values are those of our own float64 functions, which
+``python -m tests.emit.vmath.exhaust [NAME ...] [--target NAME] [--sums FILE]`` prints a line for each function and target,
+and ends with 1 where one is beyond its bound. The exact values are those of our own float64 functions, which
 ``test_float64.py`` compares with wider numbers, and of each block of arguments some are compared with NumPy's here.
-Targets with FMA give the same bits as each other, so that those without are what else is to be run.
+Targets with FMA give the same bits as each other, so that those without are what else is to be run. ``--sums`` names what
+:mod:`tests.emit.vmath.on_device` wrote on a GPU: targets with FMA are then compared with its sums, and of the others only what
+differs from those is measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -86,6 +91,50 @@ def sweep(name: str, targets: Sequence[str], every: int = 1) -> dict[str, Found]
     return found
 
 
+SUMS_BLOCK = 1 << 26
+"""The arguments of a block of a GPU's sums; the first one is that of -0.0."""
+STRIDE = 2654435761
+"""The multiplier of a place in the second sum."""
+
+
+def sums(got: Array, first: int) -> tuple[int, int]:
+    """The sum of results' bits, and that of the bits times an odd number for each place; all NaNs are one."""
+    bits = np.where(np.isnan(got), np.int32(0x7FC00000), got.view(np.int32)).astype(np.int64)
+    places = np.arange(first, first + bits.size, dtype=np.int64) * STRIDE | 1
+    return int(bits.sum()), int((bits * places).sum())
+
+
+def compared(name: str, told: Sequence[Sequence[int]], targets: Sequence[str], every: int = 1) -> dict[str, Found]:
+    """What targets do for every float32, where a GPU's results are known to be within bounds.
+
+    Of targets with FMA, one of which is always run, an error is infinite where the sums differ; those without are measured
+    where their results are others than its.
+    """
+    fused = [target for target in KINDS if runnable(target) and target != "sse2"][0]
+    loops = {target: Loop(name, "f32", LANES[target], target, False) for target in {fused, *targets}}
+    wide = Loop(name, "f64", 4, "avx2", False)
+    found = {target: Found() for target in dict.fromkeys((fused, *targets))}
+    with np.errstate(all="ignore"):
+        for number, wanted in list(enumerate(told))[::every]:
+            seen = {target: (0, 0) for target in loops if target != "sse2"}
+            for first in range(0, SUMS_BLOCK, BLOCK):
+                start = ((1 << 31) + number * SUMS_BLOCK + first) % (1 << 32)
+                x = np.arange(start, start + BLOCK, dtype=np.uint64).astype(np.uint32).view(np.float32)
+                got = {target: loop(x) for target, loop in loops.items()}
+                for target, so_far in seen.items():
+                    more = sums(got[target], first)
+                    seen[target] = so_far[0] + more[0], so_far[1] + more[1]
+                if "sse2" in found:
+                    other = np.flatnonzero(got["sse2"].view(np.int32) != got[fused].view(np.int32))
+                    found["sse2"].see(x[other], got["sse2"][other], wide(x[other].astype(np.float64)))
+                    if name in RISING:
+                        found["sse2"].rise(*((x[::-1], got["sse2"][::-1]) if start >> 31 else (x, got["sse2"])))
+            for target, so_far in seen.items():
+                if target in found and any((a - b) % (1 << 64) for a, b in zip(so_far, wanted, strict=True)):
+                    found[target].error = math.inf
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -94,7 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--target", action="append", choices=KINDS, help="may be repeated; those that run here by default"
     )
     parser.add_argument("--every", type=int, default=1, metavar="N", help="of the blocks of arguments take each N-th")
+    parser.add_argument("--sums", metavar="FILE", help="the sums of a GPU's results")
     options = parser.parse_args(arguments)
+    told = json.loads(Path(options.sums).read_text())["sums"] if options.sums else {}
     unknown = [name for name in options.names if name not in UNARY]
     if unknown:
         parser.error(f"no function of one argument is {unknown[0]!r}; there are {', '.join(UNARY)}")
@@ -102,7 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.names or UNARY:
         start = time.monotonic()
         targets = options.target or [target for target in KINDS if runnable(target)]
-        for target, seen in sweep(name, targets, options.every).items():
+        by_sums = name in told
+        found = compared(name, told[name], targets, options.every) if by_sums else sweep(name, targets, options.every)
+        for target, seen in found.items():
             bad = seen.error > vmath.ERRORS[name] or seen.falls > 0
             failed |= bad
             falls = f", falls {seen.falls} times, first at {seen.fell_at!r}" if seen.falls else ""

@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tirlower as tl
-from tests.emit.vmath.exhaust import RISING, UNARY
+from tests.emit.vmath.exhaust import RISING, STRIDE, UNARY
+from tests.emit.vmath.exhaust import SUMS_BLOCK as BLOCK
 from tests.gpu.on_device.device import built
 from tirlower.emit import vmath
 from tirlower.script import tir as T
 
-BLOCK = 1 << 26
-#: the multiplier of a place in the second sum
-STRIDE = 2654435761
+#: what the device's own instructions are held to
+HARDWARE = {"exp2": 2.1}
 
 
 def loop(name: str) -> tl.ir.PrimFunc:
@@ -106,11 +106,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.names or UNARY:
         start = time.monotonic()
         worst, at, falls, told[name] = sweep(name, options.fast)
-        bad = not options.fast and (worst > vmath.ERRORS[name] or falls > 0)
+        bound = HARDWARE.get(name, vmath.ERRORS[name])
+        bad = not options.fast and (worst > bound or falls > 0)
         failed |= bad
         fell = f", falls {falls} times" if falls else ""
         print(
-            f"{name:<8} {worst:.4f} of {vmath.ERRORS[name]} ulp at {at!r}{fell} ({time.monotonic() - start:.1f} s)"
+            f"{name:<8} {worst:.4f} of {bound} ulp at {at!r}{fell} ({time.monotonic() - start:.1f} s)"
             f"{'  FAILED' if bad else ''}",
             flush=True,
         )

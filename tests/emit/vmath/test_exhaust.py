@@ -40,6 +40,20 @@ def test_some_blocks_of_each_function(name):
         assert not found.falls
 
 
+@pytest.mark.skipif(not runnable("avx2"), reason="code with FMA")
+def test_sums_of_a_gpu_stand_for_its_results(monkeypatch):
+    monkeypatch.setattr(exhaust, "SUMS_BLOCK", exhaust.BLOCK)
+    loop = exhaust.Loop("tanh", "f32", 8, "avx2", False)
+    told = []
+    for start in (1 << 31, (1 << 31) + exhaust.BLOCK):
+        x = np.arange(start, start + exhaust.BLOCK, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        told.append(exhaust.sums(loop(x), 0))
+    found = exhaust.compared("tanh", told, ["avx2", "sse2"])
+    assert found["avx2"].error == 0 and found["sse2"].error <= vmath.ERRORS["tanh"]
+    told[1] = told[1][0], told[1][1] + 2
+    assert exhaust.compared("tanh", told, ["avx2"])["avx2"].error == np.inf
+
+
 def test_the_command_says_what_it_finds(capsys, monkeypatch):
     assert exhaust.main(["exp", "--target", "sse2", "--every", "8191"]) == 0
     assert "exp     sse2" in capsys.readouterr().out

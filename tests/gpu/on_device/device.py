@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,20 +41,29 @@ def built(program: Any, *options: str, entry: str | None = None) -> Any:
 
 
 class Spread:
-    """An array whose elements rise with gaps between them, in device memory: a view of a copy of all that it spans."""
+    """An array with gaps between its elements, or backwards, in device memory: a view of a copy of all that it spans."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        reach = sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True))
-        span = np.lib.stride_tricks.as_strided(array, (reach // array.itemsize + 1,), (array.itemsize,))
-        self.array, self.span = array, span
+        steps = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
+        low = -sum(min(step, 0) for step in steps)
+        size = sum(map(abs, steps)) + array.itemsize if array.size else 0
+        # The first element lies at a multiple of 16 bytes, as calls expect.
+        self.array, self.before = array, low + -low % 16
+        span = np.zeros(self.before - low + size, np.uint8)
+        ctypes.memmove(span.ctypes.data + self.before - low, array.ctypes.data - low, size)
         self.copy = to_device(span)
+        interface = self.copy.__cuda_array_interface__
         self.__cuda_array_interface__ = {
-            **self.copy.__cuda_array_interface__, "shape": array.shape, "strides": array.strides,
-        }  # fmt: skip
+            **interface,
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": array.dtype.str,
+            "data": (self.copy.pointer + self.before, False),
+        }
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The elements as they are on the device."""
-        return np.lib.stride_tricks.as_strided(self.copy.numpy(), self.array.shape, self.array.strides)
+        return np.ndarray(self.array.shape, self.array.dtype, self.copy.numpy(), self.before, self.array.strides)
 
 
 def called(kernel: Any, arguments: Sequence[Any]) -> Any:
