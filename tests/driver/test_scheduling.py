@@ -122,3 +122,66 @@ def f(A: T.Buffer((8,), "int32"), X: T.Buffer((8,), "int32"), B: T.Buffer((64, 6
 def test_other_targets_compile_what_is_written():
     kernel = tl.build(FUNC, "c", schedule="auto")
     assert works(kernel) and not kernel.schedule.insts
+
+
+NORMS = parse("""
+def f(A: T.Buffer((64, 1000), "float32"), S: T.Buffer((64,), "float32")):
+    for i in range(64):
+        S[i] = T.float32(0)
+        for j in range(1000):
+            S[i] = S[i] + A[i, j] * A[i, j]
+""")
+
+
+@pytest.mark.parametrize("flag", ["-fast-math-reassoc=1", "-fast-math=1"])
+def test_the_target_permits_another_order_of_sums(flag: str):
+    kept, free = (tl.build(NORMS, f"{AVX2} {more}", schedule="auto") for more in ("", flag))
+    assert kept.report().nests[0].exactness == "bitwise equal"
+    assert "-fast-math-reassoc" in kept.report().nests[0].rule
+    assert free.report().nests[0].exactness == "equal up to the order of the sum into S"
+    assert kept.artifact.key != free.artifact.key
+    values, sums = np.random.default_rng(0).random((64, 1000), dtype=np.float32), np.empty(64, np.float32)
+    free(values, sums)
+    np.testing.assert_allclose(sums, (values.astype(float) ** 2).sum(1), rtol=1e-5)
+
+
+def test_a_configuration_says_what_may_be_done():
+    def nest(**config: object) -> dict[str, object]:
+        with tl.PassContext(config={f"tir.auto.{key}": value for key, value in config.items()}):
+            [found] = tl.build(FUNC, AVX2.replace("threads=2", "threads=8"), schedule="auto").report().nests
+        return {"recipe": found.recipe, **found.parameters}
+
+    large = 'def f(A: T.Buffer((4096, 4096), "float32"), B: T.Buffer((4096, 4096), "float32")):'
+    assert nest(classes=["loops"])["recipe"] == "loops"
+    assert nest(classes=[])["recipe"] == ""
+    text = str(FUNC.body).replace("48", "4096").replace("64", "4096")
+    func = parse(large + "\n    " + text.replace("\n", "\n    "))
+    for key in ("parallel", "nontemporal"):
+        for value in (True, False):
+            with tl.PassContext(config={f"tir.auto.{key}": value}):
+                [found] = tl.build(func, AVX2, schedule="auto").report().nests
+            assert found.parameters[key] is value
+    with pytest.raises(TirError, match="no class of nests"):
+        nest(classes=["loop"])
+
+
+def test_steps_are_validated(monkeypatch: pytest.MonkeyPatch):
+    with tl.PassContext(validate=True):
+        assert works(tl.build(FUNC, AVX2, schedule="auto"))
+    asked = []
+    monkeypatch.setattr(tl.Schedule, "validate", lambda self: asked.append(self))
+    with tl.PassContext(validate=True):
+        tl.build(FUNC, AVX2, schedule="auto")
+        tl.build(FUNC, AVX2)
+    assert len(asked) == 1
+
+
+def test_measured_time_stands_beside_the_predicted_one():
+    kernel = tl.build(FUNC, AVX2, schedule="auto")
+    a, b = np.random.default_rng(0).random((2, 64, 48), dtype=np.float32)
+    report = kernel.report(measure=[a, b])
+    assert (b == a * 2).all() and report.measured is not None and 0 < report.measured < 1
+    assert 0 < report.predicted < 1 and "a call; predicted " in str(report)
+    assert kernel.report().measured is None and "measured" not in str(kernel.report())
+    plain = tl.build(FUNC, AVX2).report(measure=[a, b])
+    assert plain.predicted == 0.0 and "a call" in str(plain) and "predicted" not in str(plain)

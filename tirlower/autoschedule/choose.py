@@ -12,7 +12,7 @@ from typing import cast
 
 from tirlower.analysis.call_graph import calls_of
 from tirlower.autoschedule.classify import Nest, nests_of
-from tirlower.autoschedule.explain import NestReport
+from tirlower.autoschedule.explain import PART_OF_ANOTHER, NestReport
 from tirlower.autoschedule.model import written_seconds
 from tirlower.autoschedule.recipe import AnyRecipe, Bid, Handles, Refusal
 from tirlower.autoschedule.recipes import RECIPES
@@ -75,8 +75,11 @@ class Scheduled:
         return tuple(report for made in self.functions.values() for report in made.nests)
 
 
-def autoschedule(mod: IRModule, processor: Processor, recipes: Sequence[AnyRecipe] = RECIPES) -> Scheduled:
-    """Schedule the functions of a module for a processor. What is written stays where nothing is to be gained.
+def autoschedule(
+    mod: IRModule, processor: Processor, recipes: Sequence[AnyRecipe] = RECIPES, *, any_order: bool = False
+) -> Scheduled:
+    """Schedule the functions of a module for a processor. What is written stays where nothing is to be gained. ``any_order``
+    permits sums of floats in any order.
 
     >>> from tirlower.script import parse
     >>> made = autoschedule(IRModule({"f": parse('''
@@ -106,7 +109,7 @@ def autoschedule(mod: IRModule, processor: Processor, recipes: Sequence[AnyRecip
     for key, func in mod.functions.items():
         if ELSEWHERE in func.attrs or calls_of(func):  # a schedule is of one function, and calls name others
             continue
-        functions[key] = found = _function(func, processor, recipes)
+        functions[key] = found = _function(func, processor, recipes, any_order)
         made[key] = found.function
     changed = any(made[key] is not func for key, func in mod.functions.items())
     return Scheduled(IRModule(made, dict(mod.attrs)) if changed else mod, functions)
@@ -132,9 +135,9 @@ def replayed(mod: IRModule, trace: Trace) -> Scheduled:
     return Scheduled(IRModule({**mod.functions, key: made.function}, dict(mod.attrs)), {key: made})
 
 
-def _function(func: PrimFunc, processor: Processor, recipes: Sequence[AnyRecipe]) -> ScheduledFunction:
+def _function(func: PrimFunc, processor: Processor, recipes: Sequence[AnyRecipe], any_order: bool) -> ScheduledFunction:
     sch = Schedule(func)
-    nests = nests_of(func)
+    nests = nests_of(func, any_order)
     loops: dict[Loop, LoopRV] = {}
     for nest in nests:
         if not nest.left:
@@ -205,6 +208,6 @@ def _next(
             before,
             notes=tuple(notes),
         )
-        rest = [NestReport(name, nest.title, why="it is part of the one before") for nest in bid.facts.nests[1:]]
+        rest = [NestReport(name, nest.title, why=PART_OF_ANOTHER) for nest in bid.facts.nests[1:]]
         return [report, *rest]
     return [NestReport(name, first.title, why="no recipe gains anything", written=written, notes=tuple(notes))]

@@ -27,7 +27,8 @@ __all__ = ["Nest", "elements_of", "extent_of", "nests_of", "perfect_loops", "sam
 class Nest:
     """An outermost loop of a function, what stands in it, and why it is to be left alone, if it is.
 
-    ``loops`` and ``statements`` are the Scop's, in the order of the text.
+    ``loops`` and ``statements`` are the Scop's, in the order of the text. ``any_order`` says that sums of floats may be added
+    up in any order, whatever the program says.
     """
 
     func: PrimFunc
@@ -36,6 +37,7 @@ class Nest:
     loops: tuple[Loop, ...]
     statements: tuple[Statement, ...]
     left: str = ""
+    any_order: bool = False
 
     @property
     def title(self) -> str:
@@ -145,8 +147,8 @@ def perfect_loops(nest: Nest) -> tuple[Loop, ...]:
     return tuple(found)
 
 
-def nests_of(func: PrimFunc) -> list[Nest]:
-    """The nests of a function, in the order of the text.
+def nests_of(func: PrimFunc, any_order: bool = False) -> list[Nest]:
+    """The nests of a function, in the order of the text; ``any_order`` is that of each.
 
     >>> from tirlower.script import parse
     >>> nest, = nests_of(parse('''
@@ -178,6 +180,7 @@ def nests_of(func: PrimFunc) -> list[Nest]:
             tuple(loops[id(root)]),
             tuple(found[id(root)]),
             _left(scop, root, loops[id(root)], found[id(root)], guarded),
+            any_order,
         )
         for root in roots
     ]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Final
 
-__all__ = ["NestReport"]
+__all__ = ["PART_OF_ANOTHER", "NestReport", "time_text"]
+
+PART_OF_ANOTHER: Final = "it is part of the one before"
+"""Why a nest has no schedule of its own that was scheduled with the one before."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class NestReport:
         if self.rule:
             made.append(f"  {self.rule}")
         made.append(
-            f"  {self.steps} steps proved, {self.exactness}; predicted {_time(self.seconds)}, as written {_time(self.written)}"
+            f"  {self.steps} steps proved, {self.exactness}; predicted {time_text(self.seconds)}, as written {time_text(self.written)}"
         )
         return made + [f"  {note}" for note in self.notes]
 
@@ -61,7 +65,8 @@ def _plain(value: object) -> object:
     return value if isinstance(value, (int, float, str, bool, type(None))) else str(value)
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """Seconds in a unit that suits them: ``12.3 µs``."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

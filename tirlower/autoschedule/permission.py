@@ -1,4 +1,5 @@
-"""Whether a sum of floats may be added up in another order: a block's reduction axis says so, or the annotation of a loop."""
+"""Whether a sum of floats may be added up in another order: a block's reduction axis says so, the annotation of a loop, or the
+target."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tirlower.poly import Statement
 __all__ = ["NO_PERMISSION", "any_order", "is_float_sum"]
 
 NO_PERMISSION = (
-    'sum kept in order: no permission; write a block with an R axis, or annotate the loop {"tir.reduction": True}'
+    'sum kept in order: no permission; write a block with an R axis, or annotate the loop {"tir.reduction": True}, '
+    "or build for a target with -fast-math-reassoc"
 )
 
 
@@ -37,7 +39,7 @@ def any_order(nest: Nest, statement: Statement) -> bool:
     >>> [any_order(nest, nest.statements[0]) for nest in (plain, declared)]
     [False, True]
     """
-    if statement.reduction is None or statement.reduction.reorders:
+    if nest.any_order or statement.reduction is None or statement.reduction.reorders:
         return True
     block = nest.block_of(statement)
     if block is not None and any(it.kind is IterKind.REDUCE for it in block.iters):

@@ -26,7 +26,7 @@ def enough_work(nests: Iterable[Nest], seconds: float, least: float = PARALLEL_S
     ...     for i, j in T.grid(n, 8):
     ...         A[i, j] = T.float32(0)
     ... ''')), 1e-6, 4e-6)
-    'T.Cast("float64", n) >= T.float64(2732)'
+    'T.Cast("float64", n) >= T.float64(2876)'
     """
     loops = max((one.loops for nest in nests for one in nest.statements), key=_points, default=())
     sizes: list[Expr] = []

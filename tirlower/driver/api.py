@@ -60,7 +60,7 @@ def lower(
                 from tirlower.driver.scheduling import scheduled
 
                 check_legality(apart(mod), PassContext.current())  # judges what was written
-                mod = scheduled(mod, text, where).module
+                mod = scheduled(mod, text, where, PassContext.current().config).module
             checked = check_legality(apart(mod), PassContext.current(), lifts=not where.is_gpu)
             return pipeline_for(where).run(checked.module, PassContext.current(), until)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tirlower.autoschedule.explain import PART_OF_ANOTHER, time_text
 from tirlower.legality.notes import AccessNote, CheckReport, LoopNote
 from tirlower.llvm.machine_loops import MachineLoop, machine_loops
 
@@ -26,7 +27,8 @@ class Report:
     milliseconds by pass (empty where the cache made them unnecessary); ``checks`` what was proved of the program and
     what was not (see :class:`CheckReport`; its parts are attributes of the report too); ``code_bytes`` the size of the object;
     ``nests`` what an automatic schedule made of each nest;
-    ``inner_loops`` what the innermost loops became in machine code.
+    ``inner_loops`` what the innermost loops became in machine code; ``measured`` the seconds of a call, where they were
+    asked for, and ``predicted`` those that the automatic schedule's model gives for all nests.
     """
 
     target: str
@@ -39,6 +41,7 @@ class Report:
     code_bytes: int = 0
     assembly: Callable[[], str] = field(default=str, repr=False, compare=False)
     scheduling: Callable[[], tuple[NestReport, ...]] = field(default=tuple, repr=False, compare=False)
+    measured: float | None = None
 
     @functools.cached_property
     def nests(self) -> tuple[NestReport, ...]:
@@ -57,6 +60,12 @@ class Report:
         A over i: left as written: the loop `i` is parallel already
         """
         return self.scheduling()
+
+    @property
+    def predicted(self) -> float:
+        """Seconds of a call by the model of the automatic schedule; 0 where there is none, or it says nothing of some nest."""
+        each = [nest.seconds or nest.written for nest in self.nests if nest.why != PART_OF_ANOTHER]
+        return sum(each) if all(each) else 0.0
 
     @functools.cached_property
     def inner_loops(self) -> tuple[MachineLoop, ...]:
@@ -113,6 +122,9 @@ class Report:
         slow = sorted(self.passes.items(), key=lambda item: -item[1])[:5]
         if slow:
             lines.append("  slowest passes: " + ", ".join(f"{name} {ms:.2f} ms" for name, ms in slow))
+        if self.measured is not None:
+            told = f"; predicted {time_text(self.predicted)}" if self.predicted else ""
+            lines.append(f"  measured {time_text(self.measured)} a call{told}")
         lines += [f"  {line}" for nest in self.nests for line in nest.lines()]
         lines += [f"  {line}" for line in self.checks.lines()]
         return "\n".join(lines)

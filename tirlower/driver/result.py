@@ -74,6 +74,9 @@ class BuildSpec:
         written = check_legality(apart(self.module), ctx, lifts=not self.target.is_gpu)
         if self.scheduled is None or self.scheduled.module is self.module:
             return written
+        if ctx.validate:
+            for one in self.scheduled.functions.values():
+                one.schedule.validate()
         made = check_legality(apart(self.scheduled.module), ctx, lifts=not self.target.is_gpu)
         # Two arrays may be one where both programs compute then what they compute of copies.
         both = {
@@ -90,7 +93,7 @@ class BuildSpec:
             return None
         from tirlower.driver.scheduling import scheduled
 
-        return scheduled(self.module, self.schedule, self.target)
+        return scheduled(self.module, self.schedule, self.target, self.choices["config"])
 
     @property
     def schedule_key(self) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, TypeAlias
 
 from tirlower.autoschedule.choose import Scheduled, autoschedule, replayed
-from tirlower.diagnostics import TirError
+from tirlower.autoschedule.recipes import RECIPES
+from tirlower.diagnostics import TirError, nearest_name
 from tirlower.ir.func import IRModule
 from tirlower.machine.processor import Processor
 from tirlower.machine.target import Target
@@ -44,12 +47,41 @@ def key_of_schedule(text: str, target: Target) -> str:
     return f"auto for {Processor.of(target)}" if text == "auto" else text
 
 
-def scheduled(mod: IRModule, text: str, target: Target) -> Scheduled:
-    """A module with what is chosen for it done. Raises :class:`~tirlower.diagnostics.ScheduleError` for steps of a trace that are
-    refused."""
+def scheduled(mod: IRModule, text: str, target: Target, config: Mapping[str, object] | None = None) -> Scheduled:
+    """A module with what is chosen for it done; ``config`` is that of the passes, whose ``tir.auto`` keys say what an automatic
+    schedule may do.
+
+    Raises :class:`~tirlower.diagnostics.ScheduleError` for steps of a trace that are refused, :class:`TirError` for a class
+    that there is not.
+    """
     if text == "auto":
-        return autoschedule(mod, Processor.of(target))
+        return _automatic(mod, target, config or {})
     if text == "none":
         return Scheduled(mod, {})
     insts, decisions = load_trace(text)
     return replayed(mod, Trace(insts, decisions))
+
+
+_NO_CACHE_IS_SO_LARGE: Final = 1 << 60
+
+
+def _automatic(mod: IRModule, target: Target, config: Mapping[str, object]) -> Scheduled:
+    """The automatic schedule, as the target and the configuration permit."""
+    processor = Processor.of(target)
+    if not config.get("tir.auto.parallel", True):
+        processor = replace(processor, threads=1)
+    if not config.get("tir.auto.nontemporal", True):  # then no output is too large for the last one
+        processor = replace(processor, l3=_NO_CACHE_IS_SO_LARGE)
+    recipes, wanted = RECIPES, config.get("tir.auto.classes")
+    if isinstance(wanted, (list, tuple)):
+        names = [recipe.name for recipe in RECIPES]
+        for name in wanted:
+            if name not in names:
+                near = nearest_name(str(name), names)
+                raise TirError(
+                    f"tir.auto.classes: {name!r} is no class of nests",
+                    help=f"did you mean {near!r}?" if near else f"the classes are: {', '.join(names)}",
+                )
+        recipes = tuple(recipe for recipe in RECIPES if recipe.name in wanted)
+    any_order = bool(target.get("fast-math") or target.get("fast-math-reassoc"))
+    return autoschedule(mod, processor, recipes, any_order=any_order)

@@ -70,6 +70,14 @@ CONFIG_KEYS: dict[str, Option] = {
     "tir.experimental_dma_bypass_cache": flag(about="DMA copies bypass the cache"),
     "tir.dma_bypass_cache": flag(about="DMA copies bypass the cache"),
     "tir.validate.reproducer_dir": path("where validate=True writes the file that shows a wrong pass"),
+    "tir.auto.classes": Option(
+        None,
+        "a list of classes, as reports name them",
+        lambda value: isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value),
+        'the classes of nests that schedule="auto" schedules; all without it',
+    ),
+    "tir.auto.parallel": flag(True, 'schedule="auto" may run loops in parallel'),
+    "tir.auto.nontemporal": flag(True, 'schedule="auto" may write large outputs past the caches'),
     "graph.numerics": one_of(
         "default",
         "exact",
