@@ -30,6 +30,7 @@ from tirlower.poly.instances import (
 )
 from tirlower.poly.isl import available, isl
 from tirlower.poly.left_out import is_quiet
+from tirlower.poly.put_in_place import put_in_place
 from tirlower.poly.scop import Access, Scop, Statement
 from tirlower.poly.through_copies import fed_through_copies
 from tirlower.poly.to_isl import parameters
@@ -79,6 +80,8 @@ def same_values(
         found = question.structural()
         if found is None and not (handed_before or handed_after or where or also):
             found = question.by_boxes()
+        if found is None and handed_before and not (handed_after or where or also or copies):
+            found = question.in_place(handed_before)
         if found is None:
             found = question.ambiguous()
         return found if found is not None else question.verdict(handed_before, handed_after)
@@ -153,6 +156,11 @@ class _Question:
         else:
             proved = begun_earlier(*given, self.changed, self.staying)
         return PROVED if proved else None
+
+    def in_place(self, handed: Sequence[Handed]) -> Verdict | None:
+        """A proof that needs no flow of values, where all that changed is that a value is computed where it was read."""
+        given = self.before, self.after, self.twins
+        return PROVED if put_in_place(*given, handed, self.changed, self.staying) else None
 
     def _fixtures(self) -> Verdict | None:
         if not self.changed:

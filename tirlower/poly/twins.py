@@ -10,7 +10,7 @@ from tirlower.poly.conditions import Condition
 from tirlower.poly.instances import Instances, inexact_conditions
 from tirlower.poly.scop import Access, Loop, Statement
 
-__all__ = ["Handed", "Matching", "Twin"]
+__all__ = ["Handed", "Matching", "Twin", "same_bounds"]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Matching:
             return False
         same = all(
             mine.var is other.var
-            and _same_bounds(mine, other)
+            and same_bounds(mine, other)
             and self._there.get(other, mine) is mine
             and self._back.get(mine, other) is other
             for mine, other in zip(statement.loops, twin.loops, strict=True)
@@ -153,7 +153,7 @@ class Matching:
     # What no flow of values shows
 
 
-def _same_bounds(a: Loop, b: Loop) -> bool:
+def same_bounds(a: Loop, b: Loop) -> bool:
     """Whether two loops run over the same numbers, as their nodes say it."""
     if not isinstance(a.node, For) or not isinstance(b.node, For):
         return type(a.node) is type(b.node)
