@@ -56,6 +56,12 @@ JOBS = (
         4.0,
     ),
     Job("judge", "no verdict of legality is wrong", "python -m tests.judge --count 100000 --workers 2", 6.0),
+    Job(
+        "judge-threads",
+        "no proof about threads is wrong, no barrier missing, no race unseen",
+        "python -m tests.judge_threads --count 20000 --workers 2",
+        6.0,
+    ),
     Job("fuzz", "random programs keep their meaning", "python -m tests.fuzz --count 50000 --workers 2", 6.0),
     Job(
         "fuzz-graphs",

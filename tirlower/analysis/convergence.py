@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from tirlower.analysis.uniformity import Uniformity
-from tirlower.ir.expr import And, BufferLoad, Call, Cast, Expr, Or, StringImm, Var, is_const_int
+from tirlower.ir.expr import And, BufferLoad, Call, Cast, Expr, IntImm, Or, StringImm, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.node import Node
@@ -39,6 +38,9 @@ _MASKED = frozenset(
     )
 )  # fmt: skip
 """Calls of the lanes that their first argument names."""
+_IN_SEGMENTS = frozenset(
+    Op.get(f"tir.{name}") for name in ("tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down")
+)
 _OF_WARPS = frozenset(
     Op.get(f"tir.{name}")
     for name in ("ptx_mma", "ptx_mma_sp", "ptx_ldmatrix", "ptx_stmatrix", "mma_store", "mma_fill", "tvm_mma_sync",
@@ -64,8 +66,13 @@ def team_of_call(call: Call, active: Collection[Var] = ()) -> int | None:
         return WARP if isinstance(scope, StringImm) and scope.value == "warp" else _BLOCK
     if call.op in _MASKED:
         mask = call.args[0]
-        every = is_const_int(mask, _EVERY_LANE) or is_const_int(mask, -1)
-        return WARP if every or _is_active(mask, active) else None
+        if is_const_int(mask, _EVERY_LANE) or is_const_int(mask, -1):
+            return WARP
+        if not _is_active(mask, active):
+            return None
+        # Of the active lanes those of a segment have to be there, beyond which none is read (but by xor).
+        width = call.args[3] if call.op in _IN_SEGMENTS else None
+        return width.value if isinstance(width, IntImm) and 0 < width.value < WARP else WARP
     if call.op in _OF_WARPS:
         return WARP
     return WARPGROUP if call.op in _OF_WARPGROUPS else None
@@ -145,22 +152,14 @@ class _Finder(Visitor):
         self.active = active
         self.found: list[Astray] = []
         self.control: list[IfThenElse | For | While] = []
-
-    @cached_property
-    def of_block(self) -> Uniformity:
-        return Uniformity(self.kernel)
-
-    @cached_property
-    def of_warp(self) -> Uniformity:
-        return Uniformity(self.kernel, together=WARP)
-
-    @cached_property
-    def of_warpgroup(self) -> Uniformity:
-        return Uniformity(self.kernel, together=WARPGROUP)
+        self.known: dict[int, Uniformity] = {}
 
     def facts(self, team: int) -> Uniformity:
         """What varies among the threads of a team."""
-        return {_BLOCK: lambda: self.of_block, WARP: lambda: self.of_warp}.get(team, lambda: self.of_warpgroup)()
+        found = self.known.get(team)
+        if found is None:
+            found = self.known[team] = Uniformity(self.kernel, together=team or None)
+        return found
 
     def visit_expr(self, root: Expr) -> None:
         """The calls of an expression, with the parts of it that only some threads may come to around them."""

@@ -77,6 +77,10 @@ TABLE = {
         'm = T.alloc_buffer((1,), "uint32", scope="local")\nif tx < 16:\n    m[0] = T.tvm_warp_activemask()\n'
         "    B[tx] = T.tvm_warp_shuffle(m[0], A[tx], 31, 32, 32)", "x32", "if tx < 16"),
     "by named lanes": ("if tx % 32 < 16:\n    B[tx] = T.tvm_warp_shuffle(T.uint32(0xFFFF), A[tx], 0, 32, 32)", "x32", ""),
+    "by the active lanes of a segment": (
+        "if ty == 0:\n    B[ID] = T.tvm_warp_shuffle(T.tvm_warp_activemask(), A[ID], 3, 16, 32)", "halves", ""),
+    "by the active lanes of a larger one": (
+        "if ty == 0:\n    B[ID] = T.tvm_warp_shuffle(T.tvm_warp_activemask(), A[ID], 31, 32, 32)", "halves", "if ty == 0"),
     "in an arm": ("B[tx] = T.if_then_else(tx < 16, T.tvm_warp_shuffle(FULL, A[tx], 0, 32, 32), 0)", "x32", "T.if_then_else(tx < 16"),
     "in the other arm": ("B[tx] = T.if_then_else(tx < 16, 0, T.tvm_warp_shuffle(FULL, A[tx], 0, 32, 32))", "x32", "T.if_then_else(tx < 16"),
     "in an arm of all": ("B[tx] = T.if_then_else(n < 16, T.tvm_warp_shuffle(FULL, A[tx], 0, 32, 32), 0)", "x32", ""),

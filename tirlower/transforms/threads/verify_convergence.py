@@ -51,7 +51,7 @@ class VerifyConvergence(FuncPass):
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Check a function."""
         for astray in calls_astray(func):
-            name, team = str(astray.call.op.name).removeprefix("tir."), _TEAMS[astray.team]
+            name, team = str(astray.call.op.name).removeprefix("tir."), _TEAMS.get(astray.team, f"{astray.team} lanes")
             raise TransformError(
                 f"{name} is for all threads of {team}, and they may part at {astray.place}",
                 origin="VerifyConvergence",
