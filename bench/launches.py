@@ -44,11 +44,17 @@ def _arrays(count: int, shape: Any = 1024, dtype: Any = "float32", ordinal: int 
     return [to_device(np.zeros(shape, dtype), device=device_of(ordinal)) for _ in range(count)]
 
 
+def _target() -> str:
+    from tirlower.gpu.launch import device_of
+
+    return f"nvptx -arch={device_of().arch}"
+
+
 def _adding(**options: Any) -> Any:
     import tirlower as tl
     from examples.gpu.vector_add import vector_add
 
-    return tl.build(vector_add(1024), target="nvptx -arch=sm_90", **options)
+    return tl.build(vector_add(1024), target=_target(), **options)
 
 
 def static() -> tuple[Candidate, int]:
@@ -68,7 +74,7 @@ def add(A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "float32"), C: T.Buf
             if bx * 256 + tx < n:
                 C[bx * 256 + tx] = A[bx * 256 + tx] + B[bx * 256 + tx]
 """)
-    return Call(tl.build(func, target="nvptx -arch=sm_90"), tuple(_arrays(3))), 1
+    return Call(tl.build(func, target=_target()), tuple(_arrays(3))), 1
 
 
 def alternating() -> tuple[Candidate, int]:

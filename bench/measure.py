@@ -32,7 +32,8 @@ class Call:
         return timeit.Timer(f"fn({', '.join(names)})", timer=clock, globals={"fn": self.fn, **names}).timeit(count)
 
 
-def _run(candidate: Candidate, count: int, clock: Clock) -> float:
+def run(candidate: Candidate, count: int, clock: Clock) -> float:
+    """Seconds of ``count`` calls of a candidate."""
     if isinstance(candidate, Call):
         return candidate.run(count, clock)
     start = clock()
@@ -102,7 +103,7 @@ def interleave(
                 if pause:
                     time.sleep(pause)
                     fn()
-                samples[name].append(_run(fn, counts[name], clock) / counts[name])
+                samples[name].append(run(fn, counts[name], clock) / counts[name])
     finally:
         if collecting:
             gc.enable()
