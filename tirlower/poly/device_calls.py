@@ -82,9 +82,10 @@ def _fill(args: tuple[Expr, ...]) -> list[PointerUse]:
 def _tile(args: tuple[Expr, ...], at: int, rank_at: int, is_write: bool) -> list[PointerUse]:
     """The box of a tensor that a tile copy moves; any element where its extents are not known."""
     found = _use((args[at], const(0, "int32")), 0, None, is_write)
-    if not isinstance(args[rank_at], IntImm) or isinstance(args[at], Call):
+    stated = args[rank_at]
+    if not isinstance(stated, IntImm) or isinstance(args[at], Call):
         return found
-    rank, first = args[rank_at].value, rank_at + 1
+    rank, first = stated.value, rank_at + 1
     coordinates, counts, extents = (args[first + k * rank : first + (k + 1) * rank] for k in range(3))
     strides = (*args[first + 3 * rank : first + 4 * rank - 1], const(1, "int32"))
     if len(strides) != rank or not all(isinstance(count, IntImm) for count in counts):

@@ -219,7 +219,7 @@ class CallEffects:
             indices.append(index)
         made = self.record(statement, call, use.data, use.is_write, guards)
         made.indices = made.coordinates = tuple(indices)
-        made.buffer = Buffer("pointer", [extent for _, _, extent in use.box], use.dtype, use.data, use.strides)
+        made.buffer = Buffer("pointer", tuple(extent for _, _, extent in use.box), use.dtype, use.data, use.strides)
         made.layout = layout_of(to.conv, made.buffer, to.memory(use.data)[1])
 
     def of_any_lane(self, statement: Statement, offset: Expr) -> Expr | None:
