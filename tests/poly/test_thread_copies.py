@@ -83,3 +83,22 @@ def f(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
     assert not list(other_copies(extract(kept)))
     (found,) = other_copies(extract(shifted))
     assert found.loop.name == "i" and found.verdict.refuted and found.verdict.witness is not None
+
+
+@pytest.mark.parametrize(("read", "taken"), [("(i + b) % 4", True), ("(i + b + 1) % 4", False)])
+def test_memory_allocated_in_a_loop_is_of_one_iteration(read: str, taken: bool) -> None:
+    text = f"""
+@T.prim_func
+def f(A: T.Buffer((4, 4), "int32"), B: T.Buffer((4, 4), "int32")):
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        D = T.alloc_buffer((4,), "int32", scope="local")
+        for i in T.thread_binding(4, thread="threadIdx.x"):
+            D[(i + b) % 4] = A[b, i]
+        for i in T.thread_binding(4, thread="threadIdx.x"):
+            B[b, i] = D[{read}]
+"""
+    found = list(other_copies(extract(parse(text))))
+    assert (not found) is taken
+    if found and found[0].verdict.witness is not None:
+        first, second = found[0].verdict.witness.points
+        assert dict(first.loops)["b"] == dict(second.loops)["b"]

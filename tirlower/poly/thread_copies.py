@@ -130,8 +130,10 @@ class _Copies:
     def _meets(self, write: Access, read: Access, loop: Loop, own: Loop | None) -> Verdict | None:
         """How a read, of the iteration of ``own`` (all of them where it is in none), meets a write of another one of ``loop``."""
         common = common_loops(write, read)
-        for signs in ways_before(write, read, common):
-            for case in self._cases(signs, loop, own):
+        # Each iteration of the loops around the allocation has other memory.
+        one: dict[Loop, Sign] = dict.fromkeys((each for each in common if each in self.home), "=")
+        for signs in ways_before(write, read, common[len(one) :]):
+            for case in self._cases({**one, **signs}, loop, own):
                 found = self.conflicts.ask(write, read, *case)
                 if found.status == "empty":
                     continue
