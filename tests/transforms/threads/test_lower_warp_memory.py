@@ -196,3 +196,17 @@ def f(A: T.Buffer((16, 16), "float16"), B: T.Buffer((256,), "float16")):
                 .replace("w.data, tx * 8", "w.data, tx * 8 + 8")
             )
         )
+
+
+def test_allocated_outside_of_kernels() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    D = T.alloc_buffer((8,), "float32", scope="warp")
+    for i in T.thread_binding(8, thread="threadIdx.x"):
+        D[i] = A[i] + 1.0
+    for i in T.thread_binding(8, thread="threadIdx.x"):
+        B[i] = D[i]
+""")
+    with pytest.raises(TransformError, match="'D' of a warp is allocated outside of the kernel"):
+        tl.build(func, target="cuda")

@@ -49,7 +49,13 @@ class _Warp:
         self.buffer = self.registers = self.alloc.buffer
 
     def settle(self) -> None:
-        """Make the registers."""
+        """Make the registers. Refused where no thread uses the memory here: kernels are given it, and each has its own."""
+        if not self.width:
+            _refuse(
+                f"buffer {self.buffer.name!r} of a warp is allocated outside of the kernel that uses it",
+                self.alloc.span,
+                "put the loops that write and read it into one loop that is bound to blocks",
+            )
         self.m = self.m or 1  # nothing is stored
         groups = -(-self.size // (self.width * self.m))
         self.registers = decl_buffer((groups * self.m,), self.buffer.dtype, self.buffer.name, scope="local")
