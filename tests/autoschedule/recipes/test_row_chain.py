@@ -7,6 +7,7 @@ import pytest
 from examples.schedules.softmax import naive
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
+from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
 
 ONE = AVX2.replace("threads=2", "threads=1")
 SUM = """
@@ -197,3 +198,37 @@ def f(X: T.Buffer(("n", "m"), "float32"), Y: T.Buffer(("n", "m"), "float32")):
     )
     assert [report.recipe for report in found.nests] == ["row chain", ""]
     assert "parallel where n * m >= " in found.nests[0].rule
+
+
+IN_ORDER_CHAIN = """
+def f(X: T.Buffer(({shape}), "float32"), Y: T.Buffer(({shape}), "float32")):
+    M = T.alloc_buffer(({rows},), "float32")
+    E = T.alloc_buffer(({shape}), "float32")
+    S = T.alloc_buffer(({rows},), "float32")
+    for {i} in T.grid({rows}):
+        M[{i}] = T.min_value("float32")
+        for j in range({cols}):
+            M[{i}] = T.max(M[{i}], X[{i}, j])
+    for {i}, j in T.grid({rows}, {cols}):
+        E[{i}, j] = T.exp(X[{i}, j] - M[{i}])
+    for {i} in T.grid({rows}):
+        S[{i}] = T.float32(0)
+        for j in range({cols}):
+            S[{i}] = S[{i}] + E[{i}, j]
+    for {i}, j in T.grid({rows}, {cols}):
+        Y[{i}, j] = E[{i}, j] / S[{i}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "together"),
+    [((16,), 70, 8), ((12,), 33, 4), ((7,), 40, 1), ((8,), 64, 8), ((3, 16), 35, 8), ((16,), 40000, 1)],
+)
+def test_chains_with_sums_in_order_do_some_rows_a_stage(rows: tuple[int, ...], cols: int, together: int):
+    i = ", ".join("ab"[: len(rows)])
+    sizes = ", ".join(map(str, rows))
+    text = IN_ORDER_CHAIN.format(shape=f"{sizes}, {cols}", rows=sizes, cols=cols, i=i)
+    found = scheduled(text, interpreted=cols < 100, recipes=[ROW_CHAIN])
+    first = found.nests[0]
+    assert (first.recipe, first.exactness) == ("row chain", "bitwise equal")
+    assert first.parameters["together"] == together

@@ -1,7 +1,8 @@
 """Row chains (softmax, norms, sums of rows, a matrix times a vector): all stages of a row before the next row.
 
 The nests are run in step along the rows that they have in common, and what they hand on shrinks to a row. Reductions are
-done in lanes where their order is free; where a sum is to be kept in order, some rows are summed up side by side instead.
+done in lanes where their order is free; where a sum is to be kept in order, some rows are summed up side by side instead
+(all stages of a chain do these rows then, before the next ones).
 """
 
 from __future__ import annotations
@@ -124,8 +125,11 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         vectors = {id(one) for inner in facts.inner for one in inner.statements}
         kept = {id(one) for one in facts.kept}
         rows = extent_of(facts.rows(facts.nests[0])[-1])
-        single = len(facts.nests) == 1
-        together = TOGETHER if facts.kept and single and (rows is None or rows >= TOGETHER) and _jams(facts) else 1
+        together = 1
+        if facts.kept and len(facts.nests) > 1:
+            together = _grouped(facts, rows, processor)
+        elif facts.kept and (rows is None or rows >= TOGETHER) and _jams(facts.nests):
+            together = TOGETHER
         cycles = 0.0
         for nest in facts.nests:
             for one in nest.statements:
@@ -146,7 +150,9 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         if facts.kept:
             rule.append(NO_PERMISSION + (f"; {together} rows side by side" if together > 1 else ""))
         past = streamed(facts.nests, processor) > 0
-        parallel = processor.threads > 1 and seconds >= PARALLEL_SECONDS and (rows is None or rows > 1)
+        grouped = together > 1 and len(facts.nests) > 1
+        least = together if grouped else 1
+        parallel = processor.threads > 1 and seconds >= PARALLEL_SECONDS and (rows is None or rows > least)
         if parallel:
             seconds /= processor.threads
             rule += [found for found in [said(facts.nests, seconds)] if found]
@@ -154,16 +160,22 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
             rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
         if seconds > 0.9 * before:
             return Refusal("the loops stand as they should")
-        ahead = _fetched(facts, processor)
+        ahead = None if grouped else _fetched(facts, processor)
         return RowChainPlan(
             seconds, "; ".join(rule), VECTORS * width, width, together, ahead.name if ahead else None, past, parallel
         )
 
     def apply(self, sch: Verbs, facts: _Facts, plan: RowChainPlan, loops: Handles) -> None:
         """One loop over rows, memory of its own for each row, vectors, threads."""
-        rows = [loops[loop] for loop in facts.rows(facts.nests[0])]
-        for nest in facts.nests[1:]:
-            rows = [sch.fuse_siblings(row, loops[loop]) for row, loop in zip(rows, facts.rows(nest), strict=True)]
+        grouped = plan.together > 1 and len(facts.nests) > 1
+        rows: list[LoopRV] = []
+        inside: list[LoopRV] = []
+        for nest in facts.nests:
+            mine = [loops[loop] for loop in facts.rows(nest)]
+            if grouped:
+                mine[-1], group = sch.split(mine[-1], [None, plan.together])
+                inside.append(group)
+            rows = [sch.fuse_siblings(row, other) for row, other in zip(rows, mine, strict=True)] if rows else mine
         for buffer in facts.own:
             sch.privatize(buffer.name, rows[-1])
         ahead: LoopRV | None = None
@@ -187,7 +199,12 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
                 ahead = made[0]
         if plan.prefetch is not None and ahead is not None:
             sch.prefetch(plan.prefetch, ahead, rows[-1])
-        if plan.together > 1:
+        if grouped:
+            kept = {id(one) for one in facts.kept}
+            for nest, group in zip(facts.nests, inside, strict=True):
+                if any(id(one) in kept for one in nest.statements):
+                    sch.unroll_jam(group, plan.together)
+        elif plan.together > 1:
             rows[-1] = sch.unroll_jam(rows[-1], plan.together)
         if plan.parallel:
             in_parallel(sch, rows[0], facts.nests, plan.seconds)
@@ -286,9 +303,33 @@ def _in_lanes(nest: Nest, statement: Statement, loop: Loop) -> bool:
     return not _sums_along(statement, loop) or any_order(nest, statement)
 
 
-def _jams(facts: _Facts) -> bool:
-    """Whether rows can be done side by side: one nest, with nothing allocated in it."""
-    return not any(isinstance(stmt, AllocBuffer) for nest in facts.nests for stmt in each(AllocBuffer, nest.root))
+def _jams(nests: Sequence[Nest]) -> bool:
+    """Whether rows of nests can be done side by side: nothing is allocated in them."""
+    return not any(isinstance(stmt, AllocBuffer) for nest in nests for stmt in each(AllocBuffer, nest.root))
+
+
+def _grouped(facts: _Facts, rows: int | None, processor: Processor) -> int:
+    """How many rows of a chain go through each stage before the next one, so that the stages that sum up in order can do them
+    side by side: as many as divide the rows, and leave what the stages hand on in the second cache. 1 where that is not to be.
+    """
+    kept = {id(one) for one in facts.kept}
+    summing = [nest for nest in facts.nests if any(id(one) in kept for one in nest.statements)]
+    if rows is None or not _jams(summing):
+        return 1
+    if any(
+        id(one) not in kept and not one.starts for nest in summing for one in nest.statements if _loops_of(one, facts)
+    ):
+        return 1
+    count = 1
+    for loop in facts.rows(facts.nests[0]):
+        count *= extent_of(loop) or 0
+    row = sum(bytes_of(buffer) or processor.l2 * count for buffer in facts.own) // max(1, count)
+    return next((many for many in (TOGETHER, TOGETHER // 2) if rows % many == 0 and many * row <= processor.l2 // 2), 1)
+
+
+def _loops_of(statement: Statement, facts: _Facts) -> bool:
+    """Whether a statement stands in a loop inside of the rows."""
+    return len(statement.loops) > facts.depth
 
 
 def _fetched(facts: _Facts, processor: Processor) -> Buffer | None:
