@@ -114,6 +114,7 @@ class FakeCuda:
         self.module_of: dict[int, int] = {}
         self.modules: dict[int, int] = {}
         self.place: dict[int, int] = {}
+        self.kept: dict[int, int] = {}
         self.lost = 0
         self.keep: list[Any] = []
         self.last: list[bytes] = []
@@ -331,6 +332,17 @@ class FakeCuda:
             self.memory[pointer], self.allocations[pointer] = memory, allocation
             return INVALID_HANDLE
         return 0
+
+    def cuDeviceGetDefaultMemPool(self, out: Any, device: int) -> None:
+        put(out, 9000 + device)
+
+    def cuMemPoolGetAttribute(self, pool: int, attribute: int, out: Any) -> int:
+        put(out, self.kept.get(pool, 0))
+        return 0 if attribute == 4 else INVALID_VALUE
+
+    def cuMemPoolSetAttribute(self, pool: int, attribute: int, value: Any) -> int:
+        self.kept[pool] = value._obj.value
+        return 0 if attribute == 4 else INVALID_VALUE
 
     def cuMemHostAlloc(self, out: Any, size: int, flags: int) -> None:
         made = ctypes.create_string_buffer(size + 16)

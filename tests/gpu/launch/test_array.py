@@ -61,6 +61,16 @@ def test_a_device_without_a_memory_pool(cuda: FakeCuda) -> None:
     assert len(cuda.calls("cuMemFree_v2")) == 1
 
 
+def test_the_pool_keeps_what_it_has_unless_somebody_else_has_said_how_much(cuda: FakeCuda) -> None:
+    cuda.devices, cuda.kept = 2, {9001: 1 << 20}
+    for i in range(2):
+        device_of(i, driver_of(cuda))
+    assert cuda.kept == {9000: 2**64 - 1, 9001: 1 << 20}
+    other = FakeCuda()
+    other.fail["cuDeviceGetDefaultMemPool"] = 801
+    assert device_of(0, driver_of(other)).pooled and not other.kept
+
+
 def test_copies_are_in_the_order_of_a_stream_and_waited_for(device: Device, cuda: FakeCuda) -> None:
     made = empty(4, "int32", device=device)
     cuda.log.clear()

@@ -83,6 +83,8 @@ STREAM_PER_THREAD: Final = 2
 ENDED: Final = frozenset((700, 702, 714, 715, 716, 717, 718, 719))
 """Results of a kernel that ran and failed, and of every call after it: the context is lost."""
 HOST_ALLOC_PORTABLE_MAPPED: Final = 1 | 2
+POOL_RELEASE_THRESHOLD: Final = 4
+"""CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: the bytes that a pool keeps when somebody waits."""
 JIT_TARGET_LOG_BYTES: Final = 16384
 
 TENSOR_MAP_BYTES: Final = 128

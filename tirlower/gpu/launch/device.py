@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from typing import TYPE_CHECKING, Final
@@ -49,6 +50,9 @@ class Device:
         #: the legacy default stream, when it was asked for
         self.default: Stream | None = None
         self._kept: list[Stream] = []
+        if self.pooled:
+            with contextlib.suppress(DeviceError):  # a matter of speed alone
+                driver.keep_pool(handle)
         self._give: Final = driver.function("cuMemFreeAsync") if self.pooled else None
         self._threads = threading.local()
 

@@ -63,6 +63,9 @@ _ARGUMENTS = {
     "cuMemFree_v2": (_D,),
     "cuMemAllocAsync": (_P, _Z, _P),
     "cuMemFreeAsync": (_D, _P),
+    "cuDeviceGetDefaultMemPool": (_P, _I),
+    "cuMemPoolGetAttribute": (_P, _I, _P),
+    "cuMemPoolSetAttribute": (_P, _I, _P),
     "cuMemHostAlloc": (_P, _Z, _U),
     "cuMemFreeHost": (_P,),
     "cuMemcpyHtoDAsync_v2": (_D, _P, _Z, _P),
@@ -383,6 +386,18 @@ class Driver:
     def free_async(self, pointer: int, stream: int) -> None:
         """Give device memory back to the pool, in the order of a stream."""
         self.release("cuMemFreeAsync", pointer, stream)
+
+    def keep_pool(self, device: int) -> None:
+        """Let the pool of a device keep what it is given back, where nobody has said what it keeps.
+
+        As the driver sets it up, a pool gives all its free memory back to the system whenever somebody waits for a stream,
+        and has to ask for it again, in milliseconds.
+        """
+        pool, kept = self._handle("cuDeviceGetDefaultMemPool", device), ctypes.c_uint64()
+        self.call("cuMemPoolGetAttribute", pool, constants.POOL_RELEASE_THRESHOLD, ctypes.byref(kept))
+        if not kept.value:
+            kept.value = 2**64 - 1
+            self.call("cuMemPoolSetAttribute", pool, constants.POOL_RELEASE_THRESHOLD, ctypes.byref(kept))
 
     def allocate_host(self, size: int) -> int:
         """Host memory that kernels reach by the same address."""
