@@ -9,8 +9,8 @@ from typing import Final
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.expressions import call_control
 from tirlower.emit.llvm_text import Value
-from tirlower.gpu.artifact import DeviceModule, HostCode
-from tirlower.gpu.codegen.host_call import emit_call
+from tirlower.gpu.artifact import DeviceModule, HostCode, HostEntry
+from tirlower.gpu.codegen.host_call import emit_call, emit_give, emit_order
 from tirlower.gpu.codegen.host_function import PACKED, check_host, with_plain_parameters
 from tirlower.gpu.codegen.launches import HostLaunches
 from tirlower.gpu.launch.signature import device_signature
@@ -26,7 +26,7 @@ from tirlower.llvm.codegen.rules import HOST_CONTROLS
 from tirlower.llvm.codegen.symbols import resolve_imports
 from tirlower.llvm.entry.abi import packed_symbol
 from tirlower.llvm.entry.native import emit_packed, kernel_types
-from tirlower.llvm.jit import Linked, engine
+from tirlower.llvm.jit import engine
 from tirlower.machine.target import Target
 from tirlower.transforms.memory.bound_checkers import AccessGuards
 
@@ -96,6 +96,8 @@ def host_code(lowered: IRModule, key: str, module: DeviceModule, check_assumptio
     symbol = f"{packed_symbol(info.symbol)}.call"
     slots = len(kernel_types(info.signature)) - (1 if info.signature.returns is None else 2)
     emit_call(made.module, packed, symbol, table=len(func.params), outputs=slots)
+    emit_give(made.module, f"{symbol}.give")
+    emit_order(made.module, f"{symbol}.order")
     return HostCode(
         func,
         text,
@@ -111,13 +113,14 @@ def host_code(lowered: IRModule, key: str, module: DeviceModule, check_assumptio
     )
 
 
-def _linked(text: str, symbol: str, imports: Sequence[str]) -> tuple[int, Linked]:
-    """The address of the machine code, and what keeps it: from the disk cache, or compiled."""
+def _linked(text: str, symbol: str, imports: Sequence[str]) -> HostEntry:
+    """The machine code: from the disk cache, or compiled."""
     options, cache = compile_options(TARGET), default_cache()
     key = cache.key({"host of a device": text, **options.key()})
     entry = cache.load(key)
     data = engine().compile_object(text, options).object if entry is None else entry.object
     if entry is None:
         cache.store(key, data)
-    linked = engine().link(data, [symbol], resolve_imports(imports))
-    return linked[symbol], linked
+    names = [symbol, f"{symbol}.give", f"{symbol}.order"]
+    linked = engine().link(data, names, resolve_imports(imports))
+    return HostEntry(linked[names[0]], linked[names[1]], linked[names[2]], linked)

@@ -19,6 +19,7 @@ __all__ = [
     "Failure",
     "FailureKind",
     "HostCode",
+    "HostEntry",
     "KernelImage",
     "KernelParam",
     "ReportKind",
@@ -128,7 +129,9 @@ class Service(enum.IntEnum):
     SYNCHRONIZE = 5
     GET_CONTEXT = 6
     SET_CONTEXT = 7
-    CONTEXT = 8
+    RECORD = 8
+    WAIT = 9
+    CONTEXT = 10
     """No function: the context of the device."""
 
 
@@ -160,12 +163,24 @@ class Failure:
     map: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class HostEntry:
+    """Addresses of machine code, and what holds it: the host function's; and the same in every module, those that give
+    memory back (table, address, stream) and order two streams (table, event, the one before, the one after).
+    """
+
+    call: int
+    give: int
+    order: int
+    owner: object
+
+
 @dataclass(frozen=True)
 class HostCode:
     """A host function compiled for this machine's processor, bound to no device.
 
-    ``func`` is the function after LowerDeviceKernelLaunch, ``text`` its LLVM IR. ``link`` gives the address of its machine
-    code, compiled at the first call, and what holds that. The code, exported as ``symbol``, takes the function's arguments,
+    ``func`` is the function after LowerDeviceKernelLaunch, ``text`` its LLVM IR. ``link`` gives its machine code, compiled
+    at the first call. The code, exported as ``symbol``, takes the function's arguments,
     a table (:class:`Service`), the stream, the memory of the call (``scratch`` bytes, aligned to 64) and the values of the
     function's symbols in slots of 64 bits, as :class:`~tirlower.call.slowpath.PackedKernel` does. Behind these stands how
     many outputs it is to allocate, and the slot of each, which has its bytes. ``failures`` are those of ``errors`` that the
@@ -182,4 +197,4 @@ class HostCode:
     constants: tuple[Array, ...]
     scratch: int
     reports: bool
-    link: Callable[[], tuple[int, object]]
+    link: Callable[[], HostEntry]

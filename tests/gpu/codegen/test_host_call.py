@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from tests.gpu.launch.fake_cuda import FakeCuda, driver_of, fake_kernel, on
 from tirlower.diagnostics import DeviceError
-from tirlower.gpu.launch import device_of, to_device
+from tirlower.gpu.launch import Stream, device_of, empty, to_device
 from tirlower.script import tir as T
 
 
@@ -88,3 +90,48 @@ def test_the_context_of_somebody_else_is_put_back(devices: int) -> None:
     with pytest.raises(DeviceError, match=r"INVALID_VALUE"):
         kernel(arrays[0], 2.0)
     assert cuda.context["now"] == 5555
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("context", [0, 1000, 5555])
+def test_memory_goes_back_and_streams_wait_in_the_context_of_their_device(quick: bool, context: int) -> None:
+    kernel, cuda = fake_kernel(two_outputs, outputs=("B", "C"))
+    device = device_of(0, driver_of(cuda))
+    if quick:  # in machine code, that of the first kernel
+        kernel(*on(cuda, np.ones(3, np.float32)), 2.0)
+    assert bool(device.quick) is quick
+    first, second = Stream(device), Stream(device)
+    first.order_before(second.handle)  # makes its event
+    array = empty(3, device=device, stream=first)
+    held = len(cuda.memory)
+    changes = {0: [1000], 1000: [], 5555: [1000, 5555]}[context]
+    for act in (lambda: first.order_before(second.handle), array.__del__):
+        cuda.context["now"] = context
+        cuda.log.clear()
+        act()
+        assert [c[1] for c in cuda.calls("cuCtxSetCurrent")] == changes
+        assert cuda.context["now"] == (context or 1000)
+    assert len(cuda.memory) == held - 1
+    array.pointer = 0
+    assert cuda.calls("cuMemFreeAsync")[-1][2] == first.handle
+    cuda.fail["cuEventRecord"] = 700
+    with pytest.raises(DeviceError, match=r"(?s)letting stream .* wait for stream .*ILLEGAL_ADDRESS"):
+        first.order_before(second.handle)
+    assert not cuda.calls("cuStreamWaitEvent")
+
+
+LEFT = """
+import numpy as np
+from tests.gpu.codegen.test_host_call import two_outputs
+from tests.gpu.launch.fake_cuda import fake_kernel, on
+kernel, cuda = fake_kernel(two_outputs, outputs=("B", "C"))
+(A,) = on(cuda, np.ones(3, np.float32))
+left = [kernel(A, 2.0)]
+left.append(left)  # for the collector
+print("done")
+"""
+
+
+def test_arrays_that_are_left_at_the_end_of_the_process_do_no_harm() -> None:
+    done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

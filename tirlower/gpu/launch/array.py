@@ -73,20 +73,13 @@ class DeviceArray:
     def __del__(self) -> None:
         if not self.pointer:
             return
-        device = self.device
-        before = device.enter()
-        try:
-            users = self.users
-            # Mostly one stream has it: the memory goes back there, as fast as can be.
-            if users.__class__ is not Stream or device.give(self.pointer, users.common):
-                self._free(users)
-        finally:
-            device.leave(before)
-
-    def _free(self, users: Users) -> None:
-        device = self.device
+        users, device = self.users, self.device
+        # Mostly one stream has it: the memory goes back there, as fast as can be.
+        if users.__class__ is Stream and not device.give(self.pointer, users.common):
+            return
         if self.shown:
             users = (default_stream(device), *streams_of(users))
+        before = device.enter()
         try:
             if device.pooled:
                 device.free(self.pointer, freed_on(users, self._home).handle)
@@ -97,6 +90,8 @@ class DeviceArray:
         except DeviceError:  # a handle that somebody gave as a number, and that is none any more
             device.driver.synchronize()
             device.free(self.pointer, 0)
+        finally:
+            device.leave(before)
 
     def _on(self, stream: object) -> Stream:
         """A stream for a copy: the given one, or the one that wrote last."""
@@ -156,13 +151,9 @@ class DeviceArray:
         device = self.device
         others = [s for s in streams_of(self.users) if s.handle != stream]
         with device.lock:
-            if stream is not None and others:
-                before = device.enter()
-                try:
-                    for other in others:
-                        other.order_before(stream)
-                finally:
-                    device.leave(before)
+            if stream is not None:
+                for other in others:
+                    other.order_before(stream)
             self.shown = True
             self.users = shown(self.users)
 
@@ -258,7 +249,7 @@ class Step(NamedTuple):
     waits: tuple[Stream, ...]
 
     def again(self, on: Stream, arrays: tuple[DeviceArray, ...]) -> bool:
-        """Do the same with other arrays, in the context of this thread. False where they have other users by now."""
+        """Do the same with other arrays. False where they have other users by now."""
         with on.device.lock:
             if tuple([array.users for array in arrays]) != self.before:
                 return False
@@ -273,7 +264,7 @@ def use_on(on: Stream, arrays: Sequence[tuple[DeviceArray, bool]]) -> Step | Non
     """Put a use of arrays into a stream, each with whether it is written: the stream waits for those it has to.
 
     What was done: it need not be done again as long as the users are those after it. None where another library may have work
-    of its own. In the context of this thread; an array may stand here twice.
+    of its own. An array may stand here twice.
     """
     device = on.device
     waits: dict[Stream, None] = {}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tirlower.diagnostics import DeviceError
+from tirlower.gpu.artifact import HostEntry
 from tirlower.gpu.launch.constants import DeviceAttribute
 from tirlower.gpu.launch.driver import Driver, open_driver
 
@@ -53,7 +57,10 @@ class Device:
         if self.pooled:
             with contextlib.suppress(DeviceError):  # a matter of speed alone
                 driver.keep_pool(handle)
-        self._give: Final = driver.function("cuMemFreeAsync") if self.pooled else None
+        #: :meth:`give_back` and :meth:`order_streams`, in machine code from the first kernel on
+        self.give: Callable[[int, int], int] = self.give_back
+        self.order: Callable[[int, int, int], int] = self.order_streams
+        self.quick: tuple[object, ...] = ()
         self._threads = threading.local()
 
     def attribute(self, attribute: DeviceAttribute) -> int:
@@ -126,12 +133,41 @@ class Device:
     def _asked(self, size: int) -> str:
         return f"{size} bytes were asked of {self.name} (device {self.ordinal})"
 
-    def give(self, pointer: int, stream: int) -> int:
-        """Give memory back to the pool in the order of a stream, in the context of this thread; the driver's result.
+    def give_back(self, pointer: int, stream: int) -> int:
+        """Give memory back to the pool in the order of a stream, in whatever context; the driver's result.
 
         Anything but 0 where it was not given back: without a pool, too.
         """
-        return self._give(pointer, stream) if self._give is not None else _NOT_SUPPORTED
+        if not self.pooled:
+            return _NOT_SUPPORTED
+        before = self.enter()
+        try:
+            return self.driver.function("cuMemFreeAsync")(pointer, stream)
+        finally:
+            self.leave(before)
+
+    def order_streams(self, event: int, earlier: int, later: int) -> int:
+        """Let a stream wait, by an event, for what another has until now, in whatever context; the driver's result."""
+        before = self.enter()
+        try:
+            code = self.driver.function("cuEventRecord")(event, earlier)
+            return code or self.driver.function("cuStreamWaitEvent")(later, event, 0)
+        finally:
+            self.leave(before)
+
+    def quicken(self, entry: HostEntry, table: list[int]) -> None:
+        """Use machine code of a module, with a table of the driver's functions. The code is never unloaded: arrays that the
+        collector finds together with the device are finalized in any order.
+        """
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(entry.owner))
+        words = (ctypes.c_uint64 * len(table))(*table)
+        address = ctypes.addressof(words)
+        if self.pooled:
+            give = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(entry.give)
+            self.give = functools.partial(give, address)
+        four = (ctypes.c_void_p,) * 4
+        self.order = functools.partial(ctypes.CFUNCTYPE(ctypes.c_int32, *four)(entry.order), address)
+        self.quick = (words,)
 
     def free(self, pointer: int, stream: int) -> None:
         """Give memory of :meth:`allocate` back, in the order of a stream."""

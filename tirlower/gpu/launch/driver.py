@@ -105,7 +105,6 @@ class Driver:
         #: what machine code calls at addresses of ours
         self._callbacks: list[object] = []
         self._raised: list[Exception] = []
-        self._ordering: tuple[DriverFunction, DriverFunction] | None = None
         #: what :func:`~tirlower.gpu.launch.device.device_of` made
         self.devices: dict[int, Device] = {}
         code = self.function("cuInit")(0)
@@ -332,20 +331,6 @@ class Driver:
     def stream_wait(self, stream: int, event: int) -> None:
         """Let a stream wait for an event."""
         self.call("cuStreamWaitEvent", stream, event, 0)
-
-    def order_streams(self, event: int, before: int, after: int) -> None:
-        """Mark the present end of a stream, and let another one wait for the mark."""
-        record, wait = self._ordering or self._order_functions()
-        code = record(event, before)
-        if code:
-            raise self.error(code, "cuEventRecord")
-        code = wait(after, event, 0)
-        if code:
-            raise self.error(code, "cuStreamWaitEvent")
-
-    def _order_functions(self) -> tuple[DriverFunction, DriverFunction]:
-        self._ordering = self.function("cuEventRecord"), self.function("cuStreamWaitEvent")
-        return self._ordering
 
     def create_event(self, timing: bool) -> int:
         """A new event, with or without a time."""

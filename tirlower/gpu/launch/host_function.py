@@ -79,8 +79,8 @@ class HostFunction:
         self.code = code
         self.slots = slots
         self.loaded = loaded
-        address, owner = code.link()
-        self.packed = PackedKernel(address, code.errors, owner)
+        entry = code.link()
+        self.packed = PackedKernel(entry.call, code.errors, entry.owner)
         self.run = self.packed.releasing
         driver, device = loaded.device.driver, loaded.device
         # in the order of the services
@@ -94,8 +94,14 @@ class HostFunction:
             Service.SYNCHRONIZE: "cuStreamSynchronize",
             Service.GET_CONTEXT: "cuCtxGetCurrent",
             Service.SET_CONTEXT: "cuCtxSetCurrent",
+            Service.RECORD: "cuEventRecord",
+            Service.WAIT: "cuStreamWaitEvent",
         }
         needed = {*code.services, Service.GET_CONTEXT, Service.SET_CONTEXT, *([Service.ALLOCATE] if slots else [])}
+        if not device.quick:
+            common = (Service.FREE, Service.GET_CONTEXT, Service.SET_CONTEXT, Service.RECORD, Service.WAIT)
+            words = [driver.address(name) if service in common else 0 for service, name in names.items()]
+            device.quicken(entry, [*words, device.context])
         words = [driver.address(name) if service in needed else 0 for service, name in names.items()]
         words.append(device.context)
         words += [launcher.function for launcher in loaded.launchers.values()]

@@ -66,7 +66,7 @@ def shown(users: Users) -> Users:
 
 
 def wait_for(streams: Iterable[Stream], on: Stream) -> None:
-    """Let a stream wait for others, in the context of this thread."""
+    """Let a stream wait for others."""
     for stream in streams:
         if stream is not on:
             stream.order_before(on.handle)
@@ -75,7 +75,7 @@ def wait_for(streams: Iterable[Stream], on: Stream) -> None:
 def freed_on(users: Users, home: Stream) -> Stream:
     """A stream behind all users, for giving memory back: the writer or a reader, ``home`` where nothing is pending.
 
-    It waits for the others, in the context of this thread.
+    It waits for the others.
     """
     first, *others = streams_of(users) or (home,)
     on = first.shared

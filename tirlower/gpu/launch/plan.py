@@ -89,14 +89,9 @@ class Plan:
 
     def order(self, on: Stream, found: tuple[object, ...], values: Sequence[object]) -> None:
         """Put the call's use of our own arrays into its stream; ``found`` is the stream with their users as they were."""
-        device = self.device
-        before = device.enter()
-        try:
-            known = self._steps.get(found)
-            if known is None or not known[0].again(on, self._ours(values)):
-                known = self._step(on, found, values)
-        finally:
-            device.leave(before)
+        known = self._steps.get(found)
+        if known is None or not known[0].again(on, self._ours(values)):
+            known = self._step(on, found, values)
         if known is not None:
             self.ordered = known[1]
 
@@ -124,22 +119,12 @@ class Plan:
 
     def wait(self, on: Stream, sources: Sequence[StreamSource]) -> None:
         """Let a stream wait for what other libraries may have given theirs."""
-        others = [stream_on(self.device, source() if callable(source) else source) for source in sources]
-        before = self.device.enter()
-        try:
-            wait_for(others, on)
-        finally:
-            self.device.leave(before)
+        wait_for([stream_on(self.device, source() if callable(source) else source) for source in sources], on)
 
     def publish(self, on: Stream) -> None:
         """Let the libraries' streams wait for a call that named none."""
-        others = [stream_on(self.device, source() if callable(source) else source) for source in self.others]
-        before = self.device.enter()
-        try:
-            for other in others:
-                wait_for([on], other)
-        finally:
-            self.device.leave(before)
+        for source in self.others:
+            wait_for([on], stream_on(self.device, source() if callable(source) else source))
 
 
 class Planner(ArgumentRules):

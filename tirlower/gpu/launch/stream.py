@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import SupportsIndex, cast
 
-from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError, DeviceError
+from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
 from tirlower.gpu.launch.constants import STREAM_LEGACY, STREAM_PER_THREAD
 from tirlower.gpu.launch.device import Device, device_of
 
@@ -65,23 +65,29 @@ class Stream:
     def order_before(self, handle: int) -> None:
         """Let what a stream is given from now on wait for what this one was given until now.
 
-        The stream has one event for that, which is kept: recorded anew it only stands later. In the context of this thread.
+        The stream has one event for that, which is kept: recorded anew it only stands later.
         """
-        driver = self.device.driver
-        if not self._event:
-            made = driver.create_event(False)
-            if self._event:  # another thread was faster
-                driver.destroy_event(made)
-            else:
-                self._event = made
-        try:
-            driver.order_streams(self._event, self.common, handle)
-        except DeviceError as error:
-            error.notes.append(
-                f"stream {handle:#x} was to wait for stream {self.handle:#x}: one that is given as a number has to live "
-                "as long as the arrays that it is used on"
+        device = self.device
+        code = device.order(self._event or self._make_event(), self.common, handle)
+        if code:
+            raise device.driver.error(
+                code,
+                f"letting stream {handle:#x} wait for stream {self.handle:#x}",
+                help="a stream that is given as a number has to live as long as the arrays that it is used on",
             )
-            raise
+
+    def _make_event(self) -> int:
+        device = self.device
+        before = device.enter()  # an event belongs to the context in which it is made
+        try:
+            made = device.driver.create_event(False)
+        finally:
+            device.leave(before)
+        if self._event:  # another thread was faster
+            device.driver.destroy_event(made)
+        else:
+            self._event = made
+        return self._event
 
     @property
     def shared(self) -> Stream:
