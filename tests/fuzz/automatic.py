@@ -34,6 +34,7 @@ from tirlower.autoschedule.recipes import (
     permutation,
     row_chain,
     unknown_contraction,
+    window,
 )
 from tirlower.diagnostics import InterpreterError
 from tirlower.ir import Block, BufferStore, For, IRModule, PrimFunc
@@ -48,7 +49,17 @@ from tirlower.script import parse
 __all__ = ["eager", "program", "run_one"]
 
 TARGET = Target("llvm -num_threads=2", **{"fast-math-contract": False})
-MODULES = (choose, column_reduction, contraction, elementwise, fallback, permutation, row_chain, unknown_contraction)
+MODULES = (
+    choose,
+    column_reduction,
+    contraction,
+    elementwise,
+    fallback,
+    permutation,
+    row_chain,
+    unknown_contraction,
+    window,
+)
 
 
 @dataclass(frozen=True)

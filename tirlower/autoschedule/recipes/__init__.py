@@ -13,6 +13,7 @@ from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.autoschedule.recipes.permutation import PERMUTATION
 from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
 from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
+from tirlower.autoschedule.recipes.window import WINDOW
 
 __all__ = ["RECIPES"]
 
@@ -21,6 +22,7 @@ RECIPES: Final[tuple[AnyRecipe, ...]] = (
     UNKNOWN_EPILOGUE,
     CONTRACTION,
     UNKNOWN_CONTRACTION,
+    WINDOW,
     ROW_CHAIN,
     COLUMN_REDUCTION,
     PERMUTATION,

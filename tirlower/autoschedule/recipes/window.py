@@ -1,0 +1,159 @@
+"""Sums over a small window: depthwise convolutions, pooling, filters. Lanes along a row of the result, the window written out.
+
+A tile of rows and vectors of the result stays in registers, as that of a contraction does; what its rows share of the input is
+loaded once, since all loads of the window stand in one run of code. The order of the sums is the loops' own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from tirlower.autoschedule.classify import Nest, extent_of, strides_of
+from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of
+from tirlower.autoschedule.places import loop_in
+from tirlower.autoschedule.recipe import Handles, Refusal
+from tirlower.autoschedule.recipes.contraction import CONTRACTION, Contraction, ContractionFacts, ContractionPlan
+from tirlower.autoschedule.recipes.contraction import _form as form_of
+from tirlower.autoschedule.recipes.contraction import _Tile as Tile
+from tirlower.autoschedule.verbs import Verbs
+from tirlower.machine.processor import Processor
+from tirlower.schedule.handles import LoopRV
+
+__all__ = ["WINDOW", "Window"]
+
+MOST: Final = 32
+"""Elements of a window that are written out."""
+
+ROWS: Final = 4
+"""Rows of a tile: of a window of 3 by 3 they load 6 rows where 12 would be, and wait for no addition before them."""
+
+
+@dataclass(frozen=True)
+class Window(Contraction):
+    """Tiles of sums over few elements."""
+
+    name: ClassVar[str] = "window"
+
+    def matches(self, nests: Sequence[Nest]) -> ContractionFacts | Refusal:
+        """One update, over so few iterations that they are written out, of what is contiguous along a row of the result."""
+        nest = nests[0]
+        updates = [one for one in nest.statements if one.reduction is not None and not one.starts]
+        if len(updates) != 1:
+            return Refusal("it has not one reduction")
+        [update] = updates
+        reduction = update.reduction
+        assert reduction is not None
+        form, target, result = form_of(nest, update)
+        if result is None:
+            return Refusal(form)
+        if any(extent_of(loop) is None for loop in update.loops):
+            return Refusal("its extents are no numbers")
+        product = CONTRACTION.matches(nests)
+        if not isinstance(product, Refusal) and product.rows is not None:
+            return Refusal("rows share an operand: it is a contraction")
+        over = strides_of(result)
+        spatial = [loop for loop in update.loops if loop in over]
+        sums = tuple(loop for loop in update.loops if loop not in over)
+        taps = math.prod(extent_of(loop) or 1 for loop in sums)
+        if not sums or not 1 < taps <= MOST:
+            return Refusal(f"{taps} elements are no small window")
+        columns = next((loop for loop in spatial if over[loop] == 1), None)
+        if columns is None:
+            return Refusal("no loop is contiguous in the result")
+        reads = [one for one in update.accesses if not one.is_write and one.buffer is not reduction.buffer]
+        moves = [strides_of(one).get(columns, 0) for one in reads]
+        if any(one.conditions or one.indices is None for one in update.accesses):
+            return Refusal("an access is not always there")
+        if any(move not in (0, 1) for move in moves) or 1 not in moves:
+            return Refusal("what is read is not contiguous along the rows of the result")
+        along = [loop for loop in spatial if loop is not columns]
+        rows = along[-1] if along else None
+        b = reads[moves.index(1)]
+        others = tuple(loop for loop in along if loop is not rows)
+        return ContractionFacts((nest,), form, update, target, rows, columns, sums, others, b, reads[0], True)
+
+    def plan(self, facts: ContractionFacts, processor: Processor) -> ContractionPlan | Refusal:
+        """Some rows of one vector."""
+        reduction = facts.update.reduction
+        assert reduction is not None
+        lanes = processor.lanes(str(reduction.dtype))
+        n = extent_of(facts.columns) or 1
+        if n < lanes:
+            return Refusal(f"rows of {n} elements are no vector of {lanes}")
+        m = 1 if facts.rows is None else extent_of(facts.rows) or 1
+        rows = max(count for count in range(1, ROWS + 1) if m % count == 0 or count == min(m, ROWS))
+        points = math.prod(extent_of(loop) or 1 for loop in facts.update.loops)
+        seconds = seconds_of(points / lanes)
+        rule = [f"{rows} rows of a vector of {lanes}, the window written out"]
+        parallel = None
+        if processor.threads > 1:
+            around = [*facts.others, *([facts.rows] if facts.rows is not None else [])]
+            parallel = next((loop for loop in around if (extent_of(loop) or 0) >= 2 * rows), None)
+            if seconds < PARALLEL_SECONDS:
+                parallel = None
+                rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
+            elif parallel is not None:
+                seconds /= processor.threads
+        return ContractionPlan(
+            seconds,
+            "; ".join(rule),
+            rows,
+            lanes,
+            processor.registers,
+            lanes,
+            outer="rows" if facts.rows is not None else "columns",
+            parallel=None if parallel is None else parallel.name,
+        )
+
+    def apply(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, loops: Handles) -> None:
+        """Cut rows and columns into tiles, and write the window out."""
+        others = [loops[loop] for loop in facts.others]
+        columns, rows = loops[facts.columns], None if facts.rows is None else loops[facts.rows]
+        sums = [loops[loop] for loop in facts.sums]
+        order = [*others, *([rows] if rows is not None else []), columns]
+        if facts.form in ("block", "perfect"):
+            order += sums
+        if len(order) > 1:
+            sch.reorder(*order)
+        tile = _Tile(sch, facts, plan)
+        tile.part(columns if rows is None else rows, None if rows is None else columns, sums)
+        tile.write_out()
+        if plan.parallel is None:
+            return
+        if facts.rows is not None and plan.parallel == facts.rows.name:
+            sch.parallel(tile.outermost[0])
+        else:
+            sch.parallel(others[[loop.name for loop in facts.others].index(plan.parallel)])
+
+
+class _Tile(Tile):
+    """Tiles whose sums are written out."""
+
+    def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan) -> None:
+        super().__init__(sch, facts, plan)
+        self.windows: list[LoopRV] = []
+
+    def width(self, rows: int) -> int:
+        """One vector, however few rows there are."""
+        return self.plan.columns
+
+    def registers(self, at: LoopRV, tile: list[LoopRV], lanes: LoopRV) -> None:
+        """The tile in registers."""
+        super().registers(at, tile, lanes)
+        self.windows += [loop_in(self.sch, at, one) for one in self.sums]
+
+    def parted(self, at: LoopRV, rows: LoopRV | None, columns: LoopRV) -> None:
+        """A tile of plain loops."""
+        super().parted(at, rows, columns)
+        self.windows += [loop_in(self.sch, at, one) for one in self.sums]
+
+    def write_out(self) -> None:
+        """The windows, behind the proofs of the tiles."""
+        for loop in self.windows:
+            self.sch.unroll(loop)
+
+
+WINDOW: Final = Window()
