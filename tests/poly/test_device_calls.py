@@ -165,3 +165,9 @@ def test_a_tile_store_writes_its_box(box, shape, other, legal):
     else:
         with pytest.raises(tl.LegalityError, match="bx"):
             tl.lower(func, "nvptx -arch=sm_90a")
+
+
+def test_a_box_of_what_is_no_integer_is_any_element():
+    line = 'T.ptx_cp_async_bulk_tensor("float16", s.data, 0, A.data, 0, 0, 2, 0, 0, 8, 8, A[0], 64, 64)'
+    _, found = accesses(line)
+    assert [a.indices for a in found if a.data.name == "A" and a.node.__class__.__name__ == "Call"] == [None]

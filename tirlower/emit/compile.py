@@ -187,6 +187,9 @@ def emit_assembly(text: str, options: CompileOptions) -> str:
 def _initialize_all() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    # No CPU's code is affected: a GPU's shared, constant and local memory have addresses of 32 bits (see the data layout in
+    # ``gpu/codegen/machine.py``), and LLVM computes with 64 unless it is told.
+    llvm.set_option("tirlower", "--nvptx-short-ptr")
 
 
 def _target_machine(options: CompileOptions) -> llvm.TargetMachine:

@@ -90,6 +90,8 @@ def _tile(args: tuple[Expr, ...], at: int, rank_at: int, is_write: bool) -> list
     strides = (*args[first + 3 * rank : first + 4 * rank - 1], const(1, "int32"))
     if len(strides) != rank or not all(isinstance(count, IntImm) for count in counts):
         return found
+    if not all(each.dtype.is_integral for each in (*coordinates, *extents, *strides)):
+        return found  # code generation says what is wrong with it
     sizes = [count.value for count in counts if isinstance(count, IntImm)]
     box = tuple(zip(coordinates, sizes, extents, strict=True))
     return [use._replace(box=box, strides=strides) for use in found]

@@ -244,6 +244,22 @@ def test_too_much_static_shared_memory():
     check(build(kernel(params, body.replace("STEP", "396"))))
 
 
+@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
+def test_addresses_in_shared_memory_have_32_bits(scope):
+    """In the kernel alone the parameters' addresses are wider, and what is added to them."""
+    body = f"""s = T.alloc_buffer((256,), "float32", scope="{scope}")
+s[T.cast(A[tx], "int32") % 256] = A[tx]
+T.tvm_storage_sync("{scope}")
+T.evaluate(T.atomic_add(T.address_of(s[T.cast(B[tx], "int32") % 256]), T.float32(1)))
+T.tvm_storage_sync("{scope}")
+B[tx] = s[T.cast(A[tx + 1], "int32") % 256]"""
+    module = build(kernel(AB, body))
+    places = re.findall(r"(?:ld|st|atom)\.shared\S*\s+(?:%\w+, )?\[(%r|%rd)\d+[^\]]*\]", module.ptx)
+    assert len(places) >= 3 and set(places) == {"%r"}
+    assert len(re.findall(r"add\.s64", module.ptx)) == 2 and "cvta.shared" not in module.ptx
+    check(module)
+
+
 def dynamic(count: int, static: int = 0) -> PrimFunc:
     beside = f'z = T.alloc_buffer(({static},), "float32", scope="shared")\nz[tx] = A[tx]\n' if static else ""
     body = f"""s = T.alloc_buffer(({count},), "float32", scope="shared.dyn")

@@ -41,7 +41,8 @@ LLVM_PTX: Final = 90
 _DEFAULT_PTX: Final = 84
 """Without a driver to ask: CUDA 12.4's, the first with all instructions that we use up to sm_90a."""
 
-DATA_LAYOUT: Final = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+DATA_LAYOUT: Final = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+"""LLVM's own with short pointers: those into shared (3), constant (4), local (5) and tensor (6) memory have 32 bits."""
 
 
 def architecture(target: Target) -> str:
