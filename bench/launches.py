@@ -152,7 +152,7 @@ CASES: dict[str, tuple[str, Callable[[], tuple[Candidate, int]]]] = {
 
 
 def measure(case: str) -> float:
-    """Microseconds a launch, the median of the rounds."""
+    """Microseconds of the processor's time for a launch, in the best of the rounds: others share the machine's caches."""
     candidate, launches = CASES[case][1]()
     candidate()
     timing = interleave({case: candidate}, rounds=31, clock=time.thread_time)[case]
