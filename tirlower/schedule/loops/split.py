@@ -11,7 +11,8 @@ from tirlower.ir import build
 from tirlower.ir.data import may_be_data
 from tirlower.ir.expr import Expr, IntImm, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.stmt import For, ForKind, Stmt
+from tirlower.ir.query import each
+from tirlower.ir.stmt import Block, For, ForKind, Stmt
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
 from tirlower.schedule.annotations import shared_out
@@ -123,8 +124,9 @@ def _rewrite(step: Step) -> Change:
         bodies.append(predicated(body, condition))
         return bodies[-1]
 
-    wraps = _wraps(step, loop, factors, step.func(site), step.analyzer(site))
-    made = loop_nests.split(loop, factors, step.analyzer(site), [str(name) for name in names or ()], guard, wraps)
+    analyzer = step.analyzer(site)
+    wraps = _wraps(step, loop, factors, step.func(site), analyzer)
+    made = loop_nests.split(loop, factors, analyzer, [str(name) for name in names or ()], guard, wraps)
     parts: list[For] = []
     inner: Stmt = made
     for _ in factors:
@@ -133,7 +135,9 @@ def _rewrite(step: Step) -> Change:
         inner = inner.body
     annotations = shared_out(loop, parts)
     made = loop_nests.nest([part.with_(annotations=own) for part, own in zip(parts, annotations, strict=True)], inner)
-    simple = with_simple_bindings(made, step.ranges(site), step.analyzer(site), bool(step["preserve_unit_iters"]))
+    simple: Stmt = made
+    if any(True for _ in each(Block, loop)):
+        simple = with_simple_bindings(made, step.ranges(site), step.analyzer(site), bool(step["preserve_unit_iters"]))
     loops: list[Stmt] = []
     body: Stmt = simple
     for _ in factors:
