@@ -109,3 +109,21 @@ def test_steps_that_put_blocks_around_are_proved_again(answers: Counter[str]) ->
     sch.unannotate(block, "hint")
     sch.blockize(loops[0][1])
     assert answers == {"proved": 7}
+
+
+def test_a_statement_that_stands_in_several_places_is_each_of_its_copies(answers: Counter[str]) -> None:
+    sch: Any = tl.Schedule(
+        parse("""
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        for r in range(4):
+            A[i] = A[i] + 2
+    for j in range(8):
+        B[j] = A[j]
+"""),
+        debug_mask="all",
+    )
+    sch.unroll_jam("r", 2)
+    sch.split("j", [None, 2])
+    sch.split("i", [None, 4])
+    assert str(sch.mod["main"]).count("+ 2") == 2

@@ -112,12 +112,19 @@ class _Reproof:
             by_node.setdefault(statement.node, []).append(statement)
         made = isl.UnionMap.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 0))
         reached: set[Statement] = set()
+        alike: dict[object, list[Statement]] = {}
+        for old in self.old.statements:
+            alike.setdefault(old.node, []).append(old)
         for old in self.old.statements:
             node = old.node
             nodes = [self.change.forward.after(node), *self.change.forward.twins.get(node, ())]
             found = [one for each in nodes for one in by_node.get(each, ())]
             if not found:
                 raise _NotAsked("a statement of before is not known to be one of after")
+            if len(alike[node]) > 1:  # one node that stands in several places, as copies of what names no loop do
+                if len(found) != len(alike[node]):
+                    raise _NotAsked("a statement stands in several places")
+                found = [found[alike[node].index(old)]]
             for new in found:
                 reached.add(new)
                 made = made.union(isl.UnionMap.from_map(self.one_to_one(new, old)))
