@@ -232,3 +232,22 @@ def test_chains_with_sums_in_order_do_some_rows_a_stage(rows: tuple[int, ...], c
     first = found.nests[0]
     assert (first.recipe, first.exactness) == ("row chain", "bitwise equal")
     assert first.parameters["together"] == together
+
+
+@pytest.mark.parametrize(("rows", "cols", "together"), [(8, 64, 4), (11, 83, 4), (3, 64, 1), (9, 5, 1)])
+def test_rows_share_the_vector_that_they_are_multiplied_with(rows: int, cols: int, together: int):
+    found = scheduled(
+        f"""
+def f(A: T.Buffer(({rows}, {cols}), "float32"), x: T.Buffer(({cols},), "float32"), y: T.Buffer(({rows},), "float32")):
+    for i, j in T.grid({rows}, {cols}):
+        with T.block("y"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                y[vi] = T.float32(0)
+            y[vi] += A[vi, vj] * x[vj]
+""",
+        ONE,
+        tolerance=1e-4,
+        recipes=[ROW_CHAIN],
+    )
+    assert found.nests[0].parameters["together"] == together
