@@ -351,3 +351,22 @@ def f(A: T.Buffer(({rows * lanes},), "int32"), B: T.Buffer(({rows * lanes},), "i
     if lanes > 1:
         with pytest.raises(InterpreterError, match="data race on 'w'"):
             simulate(without, a, np.zeros_like(a))
+
+
+def test_shared_memory_in_front_of_the_loops_over_blocks_is_of_each_block() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((4, 8), "int32"), B: T.Buffer((4, 8), "int32")):
+    s = T.alloc_buffer((8,), "int32", scope="shared")
+    for by in T.thread_binding(2, thread="blockIdx.y"):
+        for bx in T.thread_binding(2, thread="blockIdx.x"):
+            for tx in T.thread_binding(8, thread="threadIdx.x"):
+                s[tx] = A[by * 2 + bx, tx]
+                T.tvm_storage_sync("shared")
+                B[by * 2 + bx, tx] = s[7 - tx]
+"""
+    a = np.arange(32, dtype="int32").reshape(4, 8)
+    simulate(parse(text), a, b := np.zeros_like(a), seeds=(1, 2, 3))
+    np.testing.assert_array_equal(b, a[:, ::-1])
+    with pytest.raises(InterpreterError, match="data race on 's'"):
+        simulate(parse(text.replace('T.tvm_storage_sync("shared")', "T.evaluate(0)")), a, np.zeros_like(a))

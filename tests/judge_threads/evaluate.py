@@ -121,8 +121,8 @@ class _Runner(Expressions):
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if th.block is None or scope in ("local", ""):
             memory = Memory(name, size)
-            memory.private = scope == "local"
-            return Buf(memory, dtype, shape)
+            memory.of_blocks = scope.startswith("shared")
+            return Buf(memory.of_a_thread() if scope == "local" else memory, dtype, shape)
         key: Any = (value.lineno, value.col_offset)
         if scope == "warp":
             key = (*key, th.axes.get("threadIdx.y"), th.axes.get("threadIdx.z"), th.lane // WARP)
@@ -185,6 +185,9 @@ class _Runner(Expressions):
         self.body(kernel.body, [Thread(dict(zip(names, values, strict=True)), {}, {}, None)])
 
     def loop(self, stmt: ast.For, team: Team) -> None:
+        if isinstance(stmt.target, ast.Tuple):
+            self.loop(_nested(stmt), team)
+            return
         assert isinstance(stmt.target, ast.Name) and isinstance(stmt.iter, ast.Call)
         kind, var = name_of(stmt.iter.func), stmt.target.id
         words = {word.arg: word.value for word in stmt.iter.keywords}
@@ -269,6 +272,10 @@ class _Runner(Expressions):
                     block = Block((th.block.name if th.block else (), tag, at))
                     fork = Thread({**th.env, var: at}, {**th.axes, tag: at}, {**th.extents, tag: len(span)}, block)
                     block.all = [fork]
+                    for name, value in fork.env.items():
+                        if isinstance(value, Buf) and value.memory.of_blocks:
+                            memory = value.memory.copy_for(fork.name)
+                            fork.env[name] = Buf(memory, value.dtype, value.shape, value.offset)
                     self.body(body, [fork])
             return
         made: Team = []
@@ -277,8 +284,11 @@ class _Runner(Expressions):
             for at in span:
                 axes, extents = {**th.axes, tag: at - span.start}, {**th.extents, tag: len(span)}
                 made.append(Thread({**th.env, var: at}, axes, extents, block))
-        if any(isinstance(value, Buf) and value.memory.private for th in team for value in th.env.values()):
-            raise NotRead("memory of a thread outside of its loop")
+        for fork in made:
+            for name, value in fork.env.items():
+                if isinstance(value, Buf) and value.memory.private:
+                    memory = value.memory.copy_for(fork.name)
+                    fork.env[name] = Buf(memory, value.dtype, value.shape, value.offset)
         before = {id(th.block): (th.block, th.block.all) for th in team if th.block is not None}
         for block in {id(fork.block): fork.block for fork in made}.values():
             block.all = [fork for fork in made if fork.block is block]
@@ -312,12 +322,34 @@ class _Runner(Expressions):
                         value = self.value(th, inner.value.args[1])
                         th.env[inner.targets[0].id] = value
                         first = first and (name_of(inner.value.func) != "reduce" or value == 0)
+                elif (
+                    isinstance(inner, ast.Expr)
+                    and isinstance(inner.value, ast.Call)
+                    and name_of(inner.value.func) == "where"
+                ):
+                    part = [th for th in part if self.value(th, inner.value.args[0])]
                 elif isinstance(inner, ast.With) and name_of(inner.items[0].context_expr.func) == "init":  # type: ignore[attr-defined]
                     if first:
                         self.body(inner.body, part)
                 else:
                     self.body([inner], part)
         self.reducing = kept
+
+
+_NESTED: dict[ast.For, ast.For] = {}
+
+
+def _nested(stmt: ast.For) -> ast.For:
+    """``for i, j in T.grid(a, b)`` as loops inside each other, the same nodes each time."""
+    found = _NESTED.get(stmt)
+    if found is None:
+        assert isinstance(stmt.target, ast.Tuple) and isinstance(stmt.iter, ast.Call)
+        body = stmt.body
+        for var, extent in zip(reversed(stmt.target.elts), reversed(stmt.iter.args), strict=True):
+            call = ast.Call(ast.Name("range"), [extent], [])
+            body = [ast.copy_location(ast.For(var, call, body, []), stmt)]
+        found = _NESTED[stmt] = body[0]  # type: ignore[assignment]
+    return found
 
 
 def _is_axis(call: ast.Call) -> bool:

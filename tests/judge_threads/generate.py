@@ -26,7 +26,8 @@ class Kernel:
 
 def generate(seed: int, without: tuple[str, ...] = ()) -> Kernel:
     """The kernel of a seed; ``without`` leaves out features."""
-    return _Writer(seed, without).made()
+    writer = _Writer(seed, without)
+    return writer.staged() if writer.chance("reductions", 0.15) else writer.made()
 
 
 class _Writer:
@@ -96,12 +97,53 @@ class _Writer:
         if self.warp:
             self.line(depth, f'w = T.alloc_buffer(({self.x},), "{self.dtype}", scope="warp")')
             self.line(depth, f"w[tx] = A[{self.tid}]")
+        self.line(depth, "for i in range(4):")
         for name in "sr":
-            for at in range(4):
-                self.line(depth, f"{name}[{self.tid} + {at * n}] = A[{self.tid} + {at * n}]")
+            self.line(depth + 1, f"{name}[i * {n} + {self.tid}] = A[i * {n} + {self.tid}]")
         self.line(depth, f'T.tvm_storage_sync("{self.scope}")')
         self.body(depth, self.random.randint(2, 5), 2)
         self.line(depth, f"B[{self.own('B')}] = {self.value(1)}")
+        return Kernel("\n".join(self.lines) + "\n", size, self.dtype)
+
+    def staged(self) -> Kernel:
+        """A kernel of loops over threads one after another, some of which reduce together."""
+        x = self.x
+        size = 4 * x
+        self.warp, self.functions = False, False
+        given = ", ".join(f'{name}: T.Buffer(({size},), "{self.dtype}")' for name in "ACB")
+        self.line(0, "@T.prim_func")
+        self.line(0, f"def main({given}):")
+        self.line(1, 'for bx in T.thread_binding(2, thread="blockIdx.x"):')
+        self.line(2, f's = T.alloc_buffer(({2 * x},), "{self.dtype}", scope="shared")')
+        stages = self.random.randint(1, 3)
+        for at in range(stages):
+            self.line(2, f'q{at} = T.alloc_buffer((1,), "{self.dtype}", scope="shared")')
+        loop = f'for tx in T.thread_binding({x}, thread="threadIdx.x"):'
+        self.line(2, loop)
+        self.line(3, f"s[tx] = A[bx * {x} + tx]")
+        self.line(3, f"s[tx + {x}] = A[bx * {x} + {x - 1} - tx]")
+        for at in range(stages):
+            known = [f"q{n}[0]" for n in range(at)] + [f"A[bx * {x} + tx]", self.literal(3)]
+            if self.random.random() < 0.5:
+                self.line(2, loop)
+                place = self.random.choice(["tx", f"{x - 1} - tx", f"tx + {x}", f"(tx + 3) % {x}"])
+                value = self.random.choice([f"s[{place}]", *known])
+                self.line(3, f"s[{place}] = T.max({value}, {self.random.choice(known)})")
+            form, start = self.random.choice([("{} + {}", 0), ("T.max({}, {})", -99)])
+            self.line(2, loop)
+            self.line(3, f'with T.block("sum{at}"):')
+            self.line(4, f"vk = T.axis.reduce({x}, tx)")
+            if self.random.random() < 0.2:
+                self.line(4, f"T.where(tx < {x - 2})")
+            self.line(4, "with T.init():")
+            self.line(5, f"q{at}[0] = {self.literal(start)}")
+            term = self.random.choice([f"s[{x - 1} - vk]", "s[vk]", f"s[vk + {x}]", f"A[bx * {x} + vk]"])
+            if at and self.random.random() < 0.5:
+                term = f"({term} - q{self.random.randint(0, at - 1)}[0])"
+            self.line(4, f"q{at}[0] = {form.format(f'q{at}[0]', term)}")
+        self.line(2, loop)
+        last = self.random.choice([f"s[{x - 1} - tx]", f"s[tx + {x}]", "s[tx]"])
+        self.line(3, f"B[bx * {x} + tx] = {last} + q{stages - 1}[0] - q{self.random.randint(0, stages - 1)}[0]")
         return Kernel("\n".join(self.lines) + "\n", size, self.dtype)
 
     # Expressions

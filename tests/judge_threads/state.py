@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,23 @@ class Memory:
         self.written: set[int] = set()
         self.cells: dict[int, dict[tuple[Any, str], tuple[Any, ...]]] = {}
         self.private = False
+        self.of_blocks = False
+        """Whether it is shared memory that stands outside of the loops over blocks: each block has its own."""
+        self.copies: dict[Any, Memory] = {}
+
+    def of_a_thread(self) -> Memory:
+        """Memory that one thread has to itself: what is in it at first is anything."""
+        self.private = self.known = True
+        self.raw[:] = 0x55
+        return self
+
+    def copy_for(self, who: Any) -> Memory:
+        """The memory of a thread, of what stands outside of the loop over threads; the same each time."""
+        if who not in self.copies:
+            self.copies[who] = Memory(self.name, 0, self.raw.copy())
+            self.copies[who].private, self.copies[who].known = self.private, self.private
+            self.copies[who].of_blocks = self.of_blocks
+        return self.copies[who]
 
 
 @dataclass
@@ -92,15 +110,16 @@ class Thread:
         self.block = block
         self.signal = ""
 
-    @property
+    @cached_property
     def lane(self) -> int:
         """The number in the block."""
         x, y, z = (self.axes.get(f"threadIdx.{axis}", 0) for axis in "xyz")
         ex, ey = (self.extents.get(f"threadIdx.{axis}", 1) for axis in "xy")
         return x + ex * (y + ey * z)
 
-    @property
+    @cached_property
     def name(self) -> Any:
+        """What tells it from other threads of the kernel."""
         return tuple(sorted(self.axes.items()))
 
 

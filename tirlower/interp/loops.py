@@ -138,6 +138,7 @@ def thread_loop(stmt: For, ranges: Ranges, slot: int, body: Runner, place: Place
                 block = frame.copy()
                 block[0] = State({**frame[0].threads, tag: at}, {**frame[0].extents, tag: len(span)})
                 block[slot] = span[at]
+                give_own_memory(frame, [block], launching.private)
                 if detector is not None:
                     detector.enter([block])
                 _refuse_loop_signals(body([block]), [block], place)

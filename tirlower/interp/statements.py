@@ -28,7 +28,7 @@ from tirlower.interp.loops import (
 )
 from tirlower.interp.memory import Memory, Pointer, layout_size
 from tirlower.interp.scope import Collective, Frame, Place, State, Team, Value
-from tirlower.interp.threads import WARP_SIZE
+from tirlower.interp.threads import WARP_SIZE, is_block_axis, is_virtual
 from tirlower.interp.values import Datum, Fault
 from tirlower.ir import stmt as ir
 from tirlower.ir.annotations import REDUCTION
@@ -412,7 +412,7 @@ class StatementCompiler(ExpressionCompiler):
         program = self.program
         schedule = self.schedule if self.tags else schedule_of(stmt, program.interleaver.seed)
         innermost = not has_inner_axis(stmt, {*self.tags.values(), stmt.thread_tag})
-        private = self._private(stmt) if str(stmt.thread_tag).startswith("threadIdx") else ()
+        private = () if is_virtual(str(stmt.thread_tag)) else self._private(stmt)
         return Launching(
             program.interleaver,
             program.detector,
@@ -426,15 +426,21 @@ class StatementCompiler(ExpressionCompiler):
     def _private(self, stmt: ir.For) -> tuple[tuple[int, tuple[int, ...], bool], ...]:
         """The slots of memory of threads (the scope ``local``) that stands outside of a loop over them and is used inside.
 
-        Memory of a warp belongs to the lanes along ``threadIdx.x``: those of another ``threadIdx.y`` have their own.
+        Memory of a warp belongs to the lanes along ``threadIdx.x``: those of another ``threadIdx.y`` have their own. Each
+        block has shared memory of its own.
         """
+        of_blocks = is_block_axis(str(stmt.thread_tag))
         views: dict[Var, list[int]] = {}
         of_lanes: set[Var] = set()
         for buffer, slot in self.views.items():
-            if buffer.scope == "local" or (buffer.scope == "warp" and stmt.thread_tag != "threadIdx.x"):
-                if buffer.data in self.slots:
-                    views.setdefault(buffer.data, []).append(slot)
-                if buffer.scope == "warp":
+            scope, together = buffer.scope, False
+            if of_blocks:
+                together = scope.startswith("shared") or scope == "warp"
+            elif scope == "warp":
+                together = stmt.thread_tag != "threadIdx.x"
+            if (together or (scope == "local" and not of_blocks)) and buffer.data in self.slots:
+                views.setdefault(buffer.data, []).append(slot)
+                if together:
                     of_lanes.add(buffer.data)
         if not views:
             return ()
