@@ -30,3 +30,7 @@ def test_a_permission_that_nobody_gave_is_found(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(AssertionError):
         for seed in range(40):
             run_one(seed)
+
+
+def test_a_window_whose_init_stays_in_its_loop_is_left_alone() -> None:
+    run_one(20017)

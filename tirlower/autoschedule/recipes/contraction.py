@@ -18,6 +18,7 @@ from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, seconds_of, t
 from tirlower.autoschedule.places import block_in, loop_in
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.verbs import Verbs
+from tirlower.diagnostics import NotFound
 from tirlower.ir.expr import Call, Expr, IntImm
 from tirlower.ir.query import has
 from tirlower.ir.stmt import AllocBuffer, Block, For, Seq, Stmt
@@ -543,6 +544,8 @@ class _Tile:
                 sch.expand(facts.target, loop)
         lanes = sch.fission(columns)
         across = [] if rows is None else sch.fission(rows)
+        if len(lanes) < 2 or (rows is not None and len(across) < 2):
+            raise NotFound(f"the init does not part from the sum of `{facts.target}`")
         mine = [one[1] for one in (across, lanes) if one]  # the init comes first, and has no loops of the sum
         sch.reorder(*sums, *mine)
         if rows is not None:
