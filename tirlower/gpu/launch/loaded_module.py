@@ -83,5 +83,7 @@ class LoadedModule:
             for pointer in getattr(self, "_constants", ()):
                 self.device.free(pointer, 0)
             self.device.driver.unload_module(self.handle)
+        except DeviceError:
+            pass  # the context is lost, and the module with it: who launched was told
         finally:
             self.device.leave(before)
