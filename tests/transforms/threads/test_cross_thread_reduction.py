@@ -432,3 +432,51 @@ def test_nothing_follows_the_block_and_only_threads_of_a_block_reduce() -> None:
     only = rows('for i in range(4):\nfor k in T.thread_binding(64, thread="blockIdx.x"):', "i", "k")
     with pytest.raises(TransformError, match="cannot reduce together"):
         PASS(only)
+
+
+@pytest.mark.parametrize("cols", [32, 96])
+@pytest.mark.parametrize(
+    ("start", "update", "terms"),
+    [
+        ("-99", "T.max(M[vi], A[vi, vk])", (-500, -100)),
+        ("-99", "T.min(M[vi], A[vi, vk])", (-50, 50)),
+        ("7", "T.min(M[vi], A[vi, vk])", (8, 50)),
+    ],
+)
+def test_a_start_that_counts_is_not_lost(start: str, update: str, terms: tuple[int, int], cols: int) -> None:
+    """With one iteration a thread, too: what a maximum starts from may be more than all terms."""
+    func = parse(f"""@T.prim_func
+def extreme(A: T.Buffer((3, {cols}), "int32"), M: T.Buffer((3,), "int32")):
+    for i in T.thread_binding(3, thread="blockIdx.x"):
+        for ko in range({cols // 32}):
+            for ki in T.thread_binding(32, thread="threadIdx.x"):
+                with T.block("M"):
+                    vi = T.axis.spatial(3, i)
+                    vk = T.axis.reduce({cols}, ko * 32 + ki)
+                    with T.init():
+                        M[vi] = {start}
+                    M[vi] = {update}
+""")
+    a = np.random.default_rng(cols).integers(*terms, (3, cols)).astype(np.int32)
+    got = np.zeros(3, np.int32)
+    tl.simulate(tl.lower(func, "nvptx -arch=sm_80"), a, got)
+    fold = np.maximum if "max" in update else np.minimum
+    np.testing.assert_array_equal(got, fold.reduce(np.c_[np.full(3, int(start)), a], axis=1))
+
+
+def test_a_greatest_of_infinities_is_what_it_starts_from() -> None:
+    """T.min_value is the least finite number: rows of minus infinity alone, as masks leave them, have it."""
+    func = parse("""@T.prim_func
+def top(A: T.Buffer((2, 32), "float32"), M: T.Buffer((2,), "float32")):
+    for i in T.thread_binding(2, thread="blockIdx.x"):
+        for k in T.thread_binding(32, thread="threadIdx.x"):
+            with T.block("M"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    M[vi] = T.min_value("float32")
+                M[vi] = T.max(M[vi], A[vi, vk])
+""")
+    a = np.full((2, 32), -np.inf, np.float32)
+    got = np.zeros(2, np.float32)
+    tl.simulate(tl.lower(func, "nvptx -arch=sm_80"), a, got)
+    assert (got == np.finfo(np.float32).min).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterKind, Range, decl_buffer
 from tirlower.ir.dtype import HANDLE
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
+from tirlower.ir.expr import Add, BufferLoad, Expr, FloatImm, IntImm, Max, Mul, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, Visitor, substitute
 from tirlower.ir.op import Purity
@@ -199,7 +200,7 @@ class _Lowerer(StmtMutator):
             plan.before.append(init)
             plan.after.append(_cross(block, form, cross, [BufferLoad(b, (const(0),)) for b in inner], inner, threads))
         else:
-            plan.after.append(_cross(block, form, cross, list(form.values), None, threads))
+            plan.after.append(_cross(block, form, cross, _from_start(form), None, threads))
         plan.after.append(_write_back(self.func, block, form, cross, threads, loops, others))
         self.gone.update(threads)
         self.plans.append(plan)
@@ -239,6 +240,26 @@ class _Lowerer(StmtMutator):
 def _scratch(buffer: Buffer, name: str) -> Buffer:
     """One element for each thread."""
     return decl_buffer((1,), buffer.dtype, f"{name}_{buffer.name}", strides=(1,), scope="local")
+
+
+def _from_start(form: ReductionForm) -> list[Expr]:
+    """What a thread with one iteration brings: combined with what the block starts from, where that may count.
+
+    Sums and products start from what changes nothing. Of the others each thread may count the start: they select.
+    """
+    reducer = form.reducer
+    kind = reducer.result[0].__class__
+    if len(reducer.result) == 1 and (kind in (Add, Mul) or _is_extreme(reducer.identity[0], least=kind is Max)):
+        return list(form.values)
+    table = dict(zip((*reducer.lhs, *reducer.rhs), (*reducer.identity, *form.values), strict=True))
+    return [substitute(result, table) for result in reducer.result]
+
+
+def _is_extreme(expr: Expr, least: bool) -> bool:
+    """Whether an expression is the least, or greatest, value of its type: of floats infinity."""
+    if isinstance(expr, FloatImm):
+        return expr.value == (-math.inf if least else math.inf)
+    return isinstance(expr, IntImm) and expr.value == (expr.dtype.min_value if least else expr.dtype.max_value)
 
 
 def _flat(stmts: Sequence[Stmt]) -> Iterator[Stmt]:
