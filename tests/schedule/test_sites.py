@@ -95,7 +95,7 @@ def test_handles_that_are_not_asked_where_they_are_stand_where_they_stood(monkey
         return moved(mod, places, change, ended, inside)
 
     monkeypatch.setattr(steps_of, "moved", checked)
-    for seed in range(40):
+    for seed in range(12):
         rng, parsed = random.Random(seed), parse(generate(seed).text)
         sch: Any = tl.Schedule(parsed)
         for _ in range(6):
@@ -106,4 +106,4 @@ def test_handles_that_are_not_asked_where_they_are_stand_where_they_stood(monkey
                     sch.stage_mem(rng.choice(loops).loop_var.name, rng.choice(written).buffer.name)
             except ScheduleError:
                 continue
-    assert passed > 500
+    assert passed > 150

@@ -20,7 +20,7 @@ _LIMIT: Final = {FLOAT: 4.0, DOUBLE: 6.0}
 def erf(k: Formula, x: V) -> V:
     """The error function: an odd polynomial below 1, and ``1 - 2**q(|x|)`` from there to where it rounds to 1.
 
-    At most 1.25 ulp, in float64 1.2 ulp.
+    At most 1.25 ulp, in float64 1.5 ulp.
     """
     a = k.minimum(k.abs(x), _LIMIT[k.elem])
     if k.elem == FLOAT and not k.fma_ok:  # terms that cancel: rounded twice each they would make results fall

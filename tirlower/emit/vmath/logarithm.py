@@ -86,7 +86,7 @@ def log(k: Formula, x: V) -> V:
 def log2(k: Formula, x: V) -> V:
     """The logarithm to base 2.
 
-    At most 1.7 ulp, in float64 1.5 ulp.
+    At most 1.7 ulp, in float64 1.6 ulp.
     """
     f, e = _split(k, x)
     high, low = _LOG2E[k.elem]
@@ -101,7 +101,7 @@ def log2(k: Formula, x: V) -> V:
 def log10(k: Formula, x: V) -> V:
     """The logarithm to base 10.
 
-    At most 1.6 ulp, in float64 1.3 ulp.
+    At most 1.6 ulp, in float64 1.45 ulp.
     """
     f, e = _split(k, x)
     high, low = _LOG10E[k.elem]
