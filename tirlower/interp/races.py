@@ -79,17 +79,20 @@ class _Mark:
 class _Cell:
     """What is known about one element."""
 
-    __slots__ = ("reads", "updates", "write")
+    __slots__ = ("before", "reads", "updates", "write")
 
     def __init__(self) -> None:
         self.write: _Mark | None = None
         self.reads: dict[Hashable, _Mark] = {}
+        self.before: dict[Hashable, _Mark] = {}
+        """Reads in front of the last write: what writes the same at once races with them, and not with it."""
         self.updates: dict[Hashable, _Mark] = {}
 
     def copy(self) -> _Cell:
         """The same for a part of the element."""
         made = _Cell()
         made.write, made.reads, made.updates = self.write, dict(self.reads), dict(self.updates)
+        made.before = dict(self.before)
         return made
 
 
@@ -298,6 +301,7 @@ class RaceDetector:
             if cell is None:
                 cell = cells[at] = _Cell()
             last = cell.write
+            alike: list[_Mark] = []
             if last is not None and (last.alike or (last.actor is not actor and not _over(last, actor))):
                 alike = self._behind_writes(last, mark, memory)
                 if write and alike:
@@ -308,12 +312,18 @@ class RaceDetector:
             if write:
                 if cell.reads:
                     self._against(cell.reads, mark, memory)
+                if alike and cell.before:
+                    self._against(cell.before, mark, memory)
                 if mark.atomic is not None:
                     cell.updates[actor.key] = mark
                 else:
-                    cell.write = mark
+                    again = alike or (last is not None and last.actor is actor)
                     if cell.reads:
+                        cell.before = {**cell.before, **cell.reads} if again else cell.reads
                         cell.reads = {}
+                    elif cell.before and not again:
+                        cell.before = {}
+                    cell.write = mark
                     if cell.updates:
                         cell.updates = {}
             else:
