@@ -118,6 +118,8 @@ class _Runner(Expressions):
         scope_node = next((word.value for word in value.keywords if word.arg == "scope"), None)
         scope = scope_node.value if isinstance(scope_node, ast.Constant) else ""
         shape = shape if isinstance(shape, tuple) else (shape,)
+        if "x" in dtype:
+            raise NotRead(f"an array of {dtype}")
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if th.block is None or scope in ("local", ""):
             memory = Memory(name, size)
