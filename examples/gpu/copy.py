@@ -12,8 +12,7 @@ from tirlower.script import tir as T
 def copy(n: int, threads: int = 1024) -> PrimFunc:
     """``B = A`` for n float32; n is a multiple of 4.
 
-    A thread moves 16 bytes. With several pieces a thread, loaded before the first is stored, an H100 was no faster: its
-    2048 threads a multiprocessor have enough under way.
+    A thread moves 16 bytes: 2048 threads of a multiprocessor have enough under way.
     """
     if n % 4:
         raise ValueError(f"n is a multiple of 4, got {n}")
