@@ -19,7 +19,7 @@ def matmul(M: int, N: int, K: int, *, BM: int = 128, BN: int = 128, BK: int = 16
       so that one barrier a step is enough.
     - All accesses of memory are of 16 bytes. A's tile is stored transposed, so that a thread finds its rows side by
       side; the rows of the transposed tile are 4 words further apart than they need be, and the scattered stores of a warp
-      then fall into 32 banks (without, those of two threads each would meet in one).
+      then meet in twos at a bank (without, in fours; less padding would break the 16 bytes of the loads).
     - In a step of k a thread loads 8 + 8 floats, as four 16-byte accesses, for 64 multiplications. The 32 threads
       of a warp form 4 rows of 8: together they need 4 x 16 bytes of A and 8 x 16 bytes of B at a time, each at most
       one pass over the 32 banks, the same word being broadcast. A thread's rows are two groups of four, 16 apart, and
