@@ -63,6 +63,8 @@ def evaluate(root: Any, env: dict[Var, int]) -> Any:
             memo[op] = env[op]
         elif kind is IntImm:
             memo[op] = bool(op.value) if op.dtype.is_bool else op.value
+        elif kind is ir.Let:
+            memo[op] = evaluate(op.body, {**env, op.var: evaluate(op.value, env)})
         else:
             waiting = [c for c in op.children() if c not in memo]
             if waiting:

@@ -18,6 +18,7 @@ from tirlower.arith.facts import Facts
 from tirlower.arith.int_set import IntervalSet, SetEvaluator
 from tirlower.arith.interner import Interner
 from tirlower.arith.intervals import Bound
+from tirlower.arith.lets import Lets
 from tirlower.arith.modular import ModularAnalysis, ModularSet
 from tirlower.arith.rewrite import Rewriter
 from tirlower.arith.rewrite import Scope as RewriterScope
@@ -138,6 +139,7 @@ class Analyzer:
     def __init__(self) -> None:
         self.interner = Interner()
         self.facts = Facts(self)
+        self.lets = Lets(self)
         self.bounds = BoundAnalysis(self)
         self.modular = ModularAnalysis(self)
         self.rewriter = Rewriter(self)
@@ -256,6 +258,7 @@ class Analyzer:
         """Drop what was computed from an earlier meaning of a variable, in this scope and those around it."""
         self.rewriter.substitution.pop(var, None)
         self.ranges.pop(var, None)
+        self.lets.forget(var)
         self.facts.bounds.pop(var, None)
         self.facts.moduli.pop(var, None)
         if any(var in memo for memo in self._memos()):

@@ -150,6 +150,14 @@ class BoundAnalysis:
                     if step > 1:
                         bound = (base % step, b[0] - step + base % step)
             else:
+                if op.__class__ is ir.Let:
+                    own = self._analyzer.lets.own(op)
+                    if own is not op:
+                        if own in memo:
+                            memo[op] = memo[own]
+                        else:
+                            stack.append(own)
+                        continue
                 if op.__class__ is ir.Let and op.body not in memo:
                     if op.value in memo and op.value.dtype.is_integral and op.value.dtype.is_scalar:
                         self._analyzer.facts.restrict(op.var, memo[op.value])

@@ -95,6 +95,10 @@ class Canonicalizer(DigitArithmetic):
                 stack.pop()
                 continue
             if op.__class__ is ir.Let:
+                own = self._analyzer.lets.own(op)
+                if own is not op:
+                    links[op] = own
+                    continue
                 waiting = self._let(op)
                 if waiting:
                     stack += waiting

@@ -160,6 +160,7 @@ class SetEvaluator:
                     f"the variable {var!r} ranges over a Range or an IntervalSet, got {dom!r}",
                     help="write Range(min, extent) or IntervalSet(min, max)",
                 )
+        self._given = frozenset(self._domains)
         self._memo: dict[Expr, IntervalSet] = {}
 
     def of(self, root: Expr) -> IntervalSet:
@@ -171,6 +172,14 @@ class SetEvaluator:
             if op in memo:
                 stack.pop()
                 continue
+            if op.__class__ is ir.Let:
+                own = self._analyzer.lets.own(op, self._given)
+                if own is not op:
+                    if own in memo:
+                        memo[op] = memo[own]
+                    else:
+                        stack.append(own)
+                    continue
             if op.__class__ is ir.Let and op.body not in memo:
                 if op.value not in memo:
                     stack.append(op.value)

@@ -127,6 +127,14 @@ class ModularAnalysis:
                 memo[op] = value
                 continue
             parts = _operands(op)
+            if op.__class__ is ir.Let:
+                own = self._analyzer.lets.own(op)
+                if own is not op:
+                    if own in memo:
+                        memo[op] = memo[own]
+                    else:
+                        stack.append(own)
+                    continue
             if op.__class__ is ir.Let and parts and op.body not in memo:
                 if op.value not in memo:
                     stack.append(op.value)

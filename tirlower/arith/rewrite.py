@@ -197,8 +197,16 @@ class Rewriter(Prover):
                     memo[op] = new = self.choice(op, self.simplify)
                     memo.setdefault(new, new)
                     continue
-                if op.__class__ is ir.Let and op.value in memo and op.body not in memo:
-                    self.enter_let(op.var, memo[op.value])
+                if op.__class__ is ir.Let:
+                    own = self._analyzer.lets.own(op)
+                    if own is not op:
+                        if own in memo:
+                            memo[op] = memo[own]
+                        else:
+                            stack.append(own)
+                        continue
+                    if op.value in memo and op.body not in memo:
+                        self.enter_let(op.var, memo[op.value])
                 waiting = [c for c in op.children() if c not in memo]
                 if waiting:
                     if op.__class__ is ir.Let and op.value not in memo:
