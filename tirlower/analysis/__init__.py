@@ -1,6 +1,7 @@
 """Analyses of functions: access regions, lowest common ancestors, purity, bounds, sizes and operation counts."""
 
 from tirlower.analysis.access_region import *
+from tirlower.analysis.anchor_block import *
 from tirlower.analysis.equality import *
 from tirlower.analysis.flops import *
 from tirlower.analysis.gpu_code import *
@@ -12,3 +13,4 @@ from tirlower.analysis.out_of_bounds import *
 from tirlower.analysis.purity import *
 from tirlower.analysis.ssa import *
 from tirlower.analysis.undefined import *
+from tirlower.ir.verify import *

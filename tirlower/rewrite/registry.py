@@ -65,6 +65,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tir_only.make_packed_api": ("MakePackedAPI",),
     "tir_only.make_unpacked_api": ("MakeUnpackedAPI",),
     "memory.verify_memory": ("VerifyMemory",),
+    "memory.oob_checker": ("OOBChecker",),
     "threads.verify_convergence": ("VerifyConvergence",),
     "tir_only.assume_branches": ("UseAssumeToReduceBranches",),
     "loops.dot_products": ("DotProducts",),

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from tirlower.transforms.memory.compact_buffer import CompactBufferAllocation
     from tirlower.transforms.memory.double_buffer import InjectDoubleBuffer
     from tirlower.transforms.memory.flatten_buffer import FlattenBuffer
+    from tirlower.transforms.memory.oob_checker import OOBChecker
     from tirlower.transforms.memory.pointer_type import PointerValueTypeRewrite
     from tirlower.transforms.memory.rolling_buffer import InjectRollingBuffer
     from tirlower.transforms.memory.storage_access import (
