@@ -117,3 +117,31 @@ def test_what_the_old_init_hid_is_seen(change: str, by: str, quick: Counter[str]
     sch: Any = tl.Schedule(parse(PRODUCT.replace(change, by)))
     assert not sch.can("decompose_reduction", "C", sch.loop("k_0")).proved
     assert not quick["proved"]
+
+
+PEELED = """
+@T.prim_func
+def f(A: T.Buffer(("n", "m"), "float32"), C: T.Buffer(("n",), "float32"), n: T.int32, m: T.int32):
+    if m >= LEAST:
+        for i_0 in range(n % 32 // 8):
+            for k in range(m):
+                for i_1 in range(8):
+                    with T.block("C"):
+                        vi = T.axis.spatial(n, n // 32 * 32 + i_0 * 8 + i_1)
+                        vk = T.axis.reduce(m, k)
+                        with T.init():
+                            C[vi] = 0.0
+                        C[vi] = C[vi] + A[vi, vk]
+"""
+
+
+def test_a_sum_of_unknown_length_needs_no_flow_where_it_has_a_step(quick: Counter[str]) -> None:
+    sch: Any = tl.Schedule(parse(PEELED.replace("LEAST", "1")))
+    sch.decompose_reduction("C", sch.loop("k"))
+    assert quick["proved"]
+
+
+def test_a_sum_that_may_have_no_step_begins_where_it_did(quick: Counter[str]) -> None:
+    sch: Any = tl.Schedule(parse(PEELED.replace("LEAST", "0")))
+    assert not sch.can("decompose_reduction", "C", sch.loop("k")).proved
+    assert not quick["proved"]

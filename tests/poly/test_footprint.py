@@ -6,6 +6,7 @@ from tests.poly.brute import events
 from tests.poly.nests import random_nest
 from tirlower.diagnostics import TirError
 from tirlower.poly import extract, footprint
+from tirlower.poly.footprint import Footprint
 from tirlower.script import tir as T
 
 
@@ -63,6 +64,39 @@ def test_symbolic_sizes_clip_the_box():
     ((only),) = found.box
     assert "io" in str(only.min) and "n" in str(only.extent)
     assert footprint(copy, "A").extents == (None,)
+
+
+def test_a_width_is_steady_where_it_is_the_same_in_all_iterations():
+    @T.prim_func
+    def parts(A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "float32"), n: T.int32):
+        for i, j in T.grid(n % 8, 1):
+            B[n // 8 * 8 + i + j] = A[n // 8 * 8 + i]
+        for io, ii in T.grid((n + 7) // 8, 8):
+            if io * 8 + ii < n:
+                B[io * 8 + ii] = A[io * 8 + ii]
+
+    assert footprint(parts, "B", at="i").extents == (1,) and footprint(parts, "B", at="i").steady == (True,)
+    assert footprint(parts, "B", at="io").extents == (8,) and footprint(parts, "B", at="io").steady == (False,)
+    assert footprint(parts, "B").steady == (False,)
+
+
+def test_what_exceeds_has_an_element_that_the_other_has_not():
+    @T.prim_func
+    def parts(A: T.Buffer(("n",), "int32"), X: T.Buffer((4,), "int32"), n: T.int32):
+        for i in range(n // 8 * 8):
+            A[i] = 1
+        for j in range(n % 8):
+            A[n // 8 * 8 + j] = 2
+        for k in range(n):
+            A[k] = 3
+        for l in range(4):
+            A[X[l]] = 4
+
+    whole, rest, every, some = (footprint(parts, "A", at=name) for name in "ijkl")
+    whole, rest, every, some = (Footprint(one.scop, one.buffer, (), one.accesses) for one in (whole, rest, every, some))
+    assert whole.exceeds(rest) and rest.exceeds(whole) and every.exceeds(rest)
+    assert not whole.exceeds(every) and not rest.exceeds(every) and not whole.exceeds(whole)
+    assert not some.exceeds(whole), "which elements it has is not known"
 
 
 def test_a_gather_covers_what_it_may_touch():

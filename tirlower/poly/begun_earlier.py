@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from tirlower.ir import BufferLoad, BufferStore, Call, Expr, Var
 from tirlower.ir.query import has
 from tirlower.ir.structural import structural_equal
-from tirlower.poly.boxes import Boxes, NotThis, Positions, Touched, named_values, need, same_place
+from tirlower.poly.boxes import Boxes, NotThis, Positions, Touched, alike, named_values, need, same_place
 from tirlower.poly.conditions import all_of, negate
 from tirlower.poly.constraint_system import TooManyCases
 from tirlower.poly.forms import single
@@ -139,7 +139,7 @@ class _Proof:
         one = self.old.box(Touched(init, self.old.forms(init), ()), around, starts=True)
         other = self.new.box(Touched(new, self.new.forms(new), ()), there)
         for mine, theirs in ((one.lows, other.lows), (one.extents, other.extents)):
-            need([form.key for form in mine] == [form.key for form in theirs])
+            need(all(map(alike, mine, theirs)))
         need(not one.inner and not other.inner)
         need(self.new.never(there, [*one.left, negate(all_of(other.left))]))
         need(self.new.never(there, [*other.left, negate(all_of(one.left))]))

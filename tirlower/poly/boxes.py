@@ -13,12 +13,14 @@ from tirlower.ir import Bind, BlockIter, BufferLoad, BufferStore, Expr, Var
 from tirlower.ir.query import statements
 from tirlower.poly.conditions import AtLeast, Condition, Equal, at_least, equal
 from tirlower.poly.constraint_system import BOTH, System
-from tirlower.poly.forms import Atom, Dim, Form, constant
+from tirlower.poly.forms import Atom, Dim, Div, Form, constant
 from tirlower.poly.implied import infeasible_at
 from tirlower.poly.instances import Instances
 from tirlower.poly.scop import Access, Loop, Scop
 
-__all__ = ["Box", "Boxes", "NotThis", "Positions", "Touched", "common_loops", "named_values", "need", "same_place"]
+__all__ = [
+    "Box", "Boxes", "NotThis", "Positions", "Touched", "alike", "common_loops", "named_values", "need", "same_place"
+]  # fmt: skip
 
 
 class NotThis(Exception):
@@ -130,27 +132,34 @@ class Boxes:
             digits.append(mine)
             rests.append(rest)
         firsts: dict[Var, Form] = {}
+        empty: list[Condition] = []
         for var, loop in own.items():
             if var not in axes:
                 # It has an iteration, and none matters more than the first.
-                need(loop.extent is not None and loop.extent.is_constant and loop.extent.const > 0)
-                need(all(self.is_free(dim, free) for dim in loop.start.terms))
+                need(loop.extent is not None and not loop.overflows)
+                assert loop.extent is not None
+                need(all(self.is_free(dim, free) for bound in (loop.start, loop.extent) for dim in bound.terms))
+                if not (loop.extent.is_constant and loop.extent.const > 0):
+                    empty.append(at_least(-loop.extent))
                 firsts[var] = loop.start
         inner: list[Condition] = []
         left: list[Condition] = []
+        held: list[Condition] = []
         for given in access.conditions:
-            if id(given) in self.shared:
-                continue
-            condition = _at_first(given, firsts) if starts else given
+            shared = id(given) in self.shared
+            condition = _at_first(given, firsts) if starts and not shared else given
             deps = {dim for form in condition.forms() for dim in form.terms if not self.is_free(dim, free)}
             if condition.is_true:
                 continue
-            if not deps:
+            if shared:
+                held += [] if deps else [condition]
+            elif not deps:
                 need(condition.is_exact)
                 left.append(condition)
             else:
                 need(deps <= axes and isinstance(condition, (AtLeast, Equal)))
                 inner.append(condition)
+        need(all(self.never(around, [*held, *left, none]) for none in empty))
         return Box(new, tuple(lows), tuple(extents), tuple(digits), tuple(rests), tuple(inner), tuple(left))
 
     def covers(self, box: Box, touched: Touched) -> bool:
@@ -221,6 +230,28 @@ def same_place(access: Access, other: Access) -> bool:
         and all(a is b for a, b in zip(mine, theirs, strict=True))
         and getattr(access.node, "predicate", None) is getattr(other.node, "predicate", None)
     )
+
+
+def alike(one: Form, other: Form) -> bool:
+    """Whether two forms, each of either program, say the same: each program has quotients of its own."""
+    if one.key == other.key:
+        return True
+    if one.const != other.const or len(one.terms) != len(other.terms):
+        return False
+    rest = [*other.terms.items()]
+    for dim, factor in one.terms.items():
+        found = next((at for at, (mine, by) in enumerate(rest) if by == factor and _same_dim(dim, mine)), None)
+        if found is None:
+            return False
+        del rest[found]
+    return True
+
+
+def _same_dim(one: Dim, other: Dim) -> bool:
+    if one is other:
+        return True
+    quotients = isinstance(one, Div) and isinstance(other, Div)
+    return quotients and one.divisor == other.divisor and alike(one.of, other.of)  # type: ignore[union-attr]
 
 
 def named_values(scop: Scop) -> set[tuple[Var, Expr]]:

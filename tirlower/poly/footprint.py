@@ -12,7 +12,7 @@ from tirlower.poly.constraint_system import BOTH, SINK, System
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.from_isl import expression_of
-from tirlower.poly.isl import isl
+from tirlower.poly.isl import default_solver, isl
 from tirlower.poly.scop import Access, Loop, Scop
 from tirlower.poly.to_isl import distinct_names, parameters, set_of
 
@@ -63,11 +63,34 @@ class Footprint:
         """For each dimension the greatest number of indices from the least to the greatest touched; None where it has
         no bound. A buffer of this shape holds what one iteration needs."""
         found: list[int | None] = []
-        for axis in range(self.elements.n_dim()):
-            width = self.elements.dim_max(axis).sub(self.elements.dim_min(axis))
+        for width in self._widths:
             value = width.max_val() if not width.is_empty() else None
             found.append(value.to_python() + 1 if value is not None and value.is_int() else None)
         return tuple(found)
+
+    @property
+    def steady(self) -> tuple[bool, ...]:
+        """For each dimension whether that number is the same wherever something is touched."""
+        return tuple(
+            extent is not None and width.min_val().to_python() == extent - 1
+            for width, extent in zip(self._widths, self.extents, strict=True)
+        )
+
+    @cached_property
+    def _widths(self) -> list[isl.PwAff]:
+        axes = range(self.elements.n_dim())
+        return [self.elements.dim_max(axis).sub(self.elements.dim_min(axis)) for axis in axes]
+
+    def exceeds(self, other: Footprint) -> bool:
+        """Whether it certainly has elements, for some sizes at least, that another one of the same buffer has not; False where
+        isl does not tell soon."""
+        if not self.exact:
+            return False
+        with default_solver().limited():
+            try:
+                return not self.elements.is_subset(other.elements)
+            except isl.Error:
+                return False
 
     @cached_property
     def lexmin(self) -> isl.PwMultiAff:

@@ -168,3 +168,37 @@ def f(A: T.Buffer((8, 8), "int32"), D: T.Buffer((8, 8), "int32")):
 def test_memory_of_the_functions_own_is_stored_where_this_part_is_read(read: str, stored: bool) -> None:
     sch = taken(OWN.replace("READ", read), lambda sch: sch.stage_mem("j", "C", inside=True))
     assert ("] = C_local[ax0, ax1]" in str(sch.mod["main"])) is stored
+
+
+SYMBOLIC = """
+@T.prim_func
+def f(A: T.Buffer(("n", "m"), "float32"), C: T.Buffer(("n",), "float32"), n: T.int32, m: T.int32):
+    for i in range(n // 8 * 8):
+        C[i] = 1.0
+    for j_0 in range(n % 8 // 2):
+        for j_1 in range(2):
+            INIT
+        for k in range(m):
+            for j_1 in range(2):
+                C[n // 8 * 8 + j_0 * 2 + j_1] = C[n // 8 * 8 + j_0 * 2 + j_1] + A[n // 8 * 8 + j_0 * 2 + j_1, k]
+    for u in range(LATER, n):
+        C[u] = 2.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("init", "later", "stored", "guarded"),
+    [
+        ("C[n // 8 * 8 + j_0 * 2 + j_1] = 0.0", "n // 2 * 2", True, False),
+        ("C[n // 8 * 8 + j_0 * 2 + j_1] = 0.0", "n // 8 * 8", False, False),
+        ("T.evaluate(0)", "n // 2 * 2", True, True),  # where m is 0 nothing is touched
+    ],
+)
+def test_of_sizes_that_the_caller_knows_a_tile_is_copied_without_conditions_where_it_is_always_touched(
+    init: str, later: str, stored: bool, guarded: bool
+) -> None:
+    text = SYMBOLIC.replace("INIT", init).replace("LATER", later)
+    sch = taken(text, lambda sch: sch.stage_mem("j_0", "C", inside=True))
+    made = str(sch.mod["main"])
+    assert ("] = C_local[ax0]" in made) is stored
+    assert ("if " in made) is guarded

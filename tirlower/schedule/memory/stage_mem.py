@@ -13,6 +13,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
 from tirlower.ir.query import each
 from tirlower.ir.stmt import Block, BufferStore, For, Stmt
+from tirlower.poly.footprint import Footprint
 from tirlower.poly.scop import Access
 from tirlower.schedule.draft import Made
 from tirlower.schedule.kind import Kind, Slot, Takes
@@ -103,9 +104,10 @@ def _is_the_result(step: Step, func_name: str, path: Steps, buffer: Buffer) -> b
     for way, _ in writing(step.facts, func, buffer):
         (inside if way[: len(path)] == path else outside).append(Site(func_name, way))
     later = [site for site in outside if not comes_before(func, site.steps, path)]
+    given = buffer in func.buffers
     if not _are_apart([_bounds(step, one) for one in inside], [_bounds(step, one) for one in later]):
-        return False
-    if buffer in func.buffers:
+        return given and _writes_more(step, func, buffer, inside, later)
+    if given:
         return True
     reads = [Site(func_name, way) for way, _ in reading(step.facts, func, buffer) if way[: len(path)] != path]
     if not outside:
@@ -113,6 +115,19 @@ def _is_the_result(step: Step, func_name: str, path: Steps, buffer: Buffer) -> b
     # Other parts of the buffer are written elsewhere, and may be all that is read there.
     seen = [bounds for site in reads for bounds in _bounds_of_loads(step, site, buffer)]
     return not _are_apart([_bounds(step, one) for one in inside], seen)
+
+
+def _writes_more(step: Step, func: PrimFunc, buffer: Buffer, some: Sequence[Site], others: Sequence[Site]) -> bool:
+    """Whether some stores certainly write an element that others do not, for some sizes at least."""
+    scop = step.facts.scop(func)
+    found: list[Footprint] = []
+    for sites in (some, others):
+        nodes = {id(at_site(step.state.mod, site)) for site in sites}
+        accesses = [a for a in scop.accesses if a.is_write and id(a.node) in nodes]
+        if not accesses or any(a.buffer is not buffer or a.indices is None for a in accesses):
+            return False
+        found.append(Footprint(scop, buffer, (), accesses))
+    return found[0].exceeds(found[1])
 
 
 def _are_apart(some: Sequence[Bounds], others: Sequence[Bounds]) -> bool:

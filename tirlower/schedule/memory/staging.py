@@ -5,7 +5,7 @@ accesses in between redirected.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -13,17 +13,29 @@ from tirlower.arith import Analyzer
 from tirlower.diagnostics import BadArgument, NotFound, TirError, nearest_name
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterKind, Range
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Select, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.path import Path
-from tirlower.ir.query import each, mentions
-from tirlower.ir.stmt import AllocBuffer, Block, BlockIter, BufferStore, For, ForKind, IfThenElse, Stmt
+from tirlower.ir.query import each, has, mentions
+from tirlower.ir.stmt import (
+    AllocBuffer,
+    Assert,
+    Block,
+    BlockIter,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    Stmt,
+    While,
+)
 from tirlower.poly.footprint import Footprint
-from tirlower.poly.scop import Access
+from tirlower.poly.scop import Access, Loop
 from tirlower.poly.verdict import Verdict
 from tirlower.schedule.draft import Draft, Made, mapped, with_headers
-from tirlower.schedule.places import blocks_at, loads_in, loops_at, statements_at, using
+from tirlower.schedule.places import blocks_at, headers, loads_in, loops_at, statements_at, using
 from tirlower.schedule.regions import with_regions
 from tirlower.schedule.sites import Change, Steps
 from tirlower.schedule.step import Step
@@ -141,11 +153,14 @@ def box_of(step: Step, func: PrimFunc, buffer: Buffer, path: Steps, accesses: Se
     shape: list[Expr] = []
     exact: list[Expr | None] = []
     ends: list[Expr | None] = []
-    guarded = any(access.conditions for access in accesses)
-    for part, width, extent in zip(box, widths, buffer.shape, strict=True):
+    always = _always_touched(step, func, path, accesses, around)
+    guarded = not always and any(access.conditions for access in accesses)
+    steady = touched.steady if always else (False,) * len(widths)
+    for part, width, extent, one in zip(box, widths, buffer.shape, steady, strict=True):
         low = analyzer.simplify(part.min)
         size = analyzer.simplify(part.extent)
         room: Expr = const(width, low.dtype) if width is not None else size
+        size = room if one else size  # so wide in all iterations, which the expression need not show
         if mentions(room, {loop.var for loop in fixed}):
             room = extent  # memory of one shape in all iterations
         if isinstance(low, IntImm) and low.value == 0 and analyzer.can_prove(build.eq(size, extent)):
@@ -158,6 +173,29 @@ def box_of(step: Step, func: PrimFunc, buffer: Buffer, path: Steps, accesses: Se
         held = guarded and exact[-1] is None and not _between(analyzer, low, build.cast(low.dtype, room), end)
         ends.append(end if held else None)
     return Box(tuple(mins), tuple(shape), tuple(exact), tuple(ends))
+
+
+def _always_touched(
+    step: Step, func: PrimFunc, path: Steps, accesses: Sequence[Access], around: Collection[Var]
+) -> bool:
+    """Whether something is touched whenever a place runs: no condition stands under it, and an access is in loops that run."""
+    root = Path(path).chain(func)[-1]
+    assert isinstance(root, Stmt)
+    for _, stmt in step.facts.inside(root):
+        if isinstance(stmt, _CONDITIONAL) or any(has(Call, one) or has(Select, one) for one in headers(stmt)):
+            return False
+        if isinstance(stmt, Block) and (stmt.init is not None or not is_const_int(stmt.predicate, 1)):
+            return False
+    return any(all(_runs(loop) for loop in access.loops if loop.var not in around) for access in accesses)
+
+
+def _runs(loop: Loop) -> bool:
+    """Whether a loop certainly has an iteration."""
+    node = loop.node
+    return isinstance(node, For) and isinstance(node.extent, IntImm) and node.extent.value > 0
+
+
+_CONDITIONAL = (IfThenElse, While, Assert, Evaluate)
 
 
 def _between(known: Analyzer, low: Expr, room: Expr, end: Expr) -> bool:
