@@ -52,6 +52,7 @@ LAZY = {
     "rewrite/registry.py": "where each pass stands: the one door to the passes, which stand a floor above",
     "ir/text.py": "the one door from the language to its printer, which stands a floor above",
     "ir/func.py": "specializing rewrites functions: it stands on what stands on them",
+    "machine/target.py": "the one door to what devices of this machine are, whose driver stands floors above",
     "poly/isl.py": "the one wrapper of islpy",
     "driver/api.py": "what compiles is imported to compile, what a GPU needs for a GPU",
     "driver/kernel.py": "unpickling builds again: the road stands on the kernel",

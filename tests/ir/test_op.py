@@ -56,6 +56,36 @@ def test_elementwise_operations_infer_from_lanes():
             assert op.purity is Purity.PURE, name
 
 
+def test_attributes_that_follow_from_the_registration():
+    kinds = {"tir.exp": 1, "tir.address_of": 1, "tir.atomic_add": 3, "tir.call_extern": 3, "tir.tvm_access_ptr": 1}
+    for name in Op.list_op_names():
+        op = Op.get(name)
+        kind = op.get_attr("TCallEffectKind")
+        assert kind == {0: 1, 1: 2, 2: 3, 3: 3}[op.purity] and kinds.get(name, kind) == kind, name
+        assert op.get_attr("TScriptPrinterName") == op.short and op.get_attr("TVectorizable") is op.elementwise
+        assert op.has_attr("TCallEffectKind")
+        with pytest.raises(TirError, match="follows from its registration"):
+            op.set_attr("TCallEffectKind", 1)
+
+
+def test_attributes_that_are_set():
+    exp, sin = Op.get("tir.exp"), Op.get("tir.sin")
+    assert exp.get_attr("cost") is None and not exp.has_attr("cost")
+    try:
+        exp.set_attr("cost", 20)
+        assert exp.get_attr("cost") == 20 and exp.has_attr("cost") and not sin.has_attr("cost")
+        with pytest.raises(TirError, match=r"same plevel 10.*\n.*reset_attr"):
+            exp.set_attr("cost", 30)
+        exp.set_attr("cost", 30, plevel=9)
+        assert exp.get_attr("cost") == 20
+        exp.set_attr("cost", None, plevel=11)
+        assert exp.get_attr("cost") is None and exp.has_attr("cost")
+    finally:
+        exp.reset_attr("cost")
+    assert not exp.has_attr("cost")
+    exp.reset_attr("cost")
+
+
 def test_copies():
     exp = Op.get("tir.exp")
     assert pickle.loads(pickle.dumps(exp)) is exp and copy.deepcopy(exp) is exp

@@ -36,6 +36,7 @@ from tirlower.arith.region import (
     eval_set,
     union_lower_bound,
 )
+from tirlower.arith.rewrite_stats import RewriteSimplifyStats
 from tirlower.arith.solve import (
     IntConstraints,
     IntConstraintsTransform,
@@ -65,6 +66,7 @@ __all__ = [
     "IterSum",
     "ModularSet",
     "ProofStrength",
+    "RewriteSimplifyStats",
     "detect_clip_bound",
     "detect_iter_map",
     "detect_linear_equation",

@@ -6,6 +6,7 @@ import contextlib
 import enum
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from tirlower import ir
@@ -22,6 +23,7 @@ from tirlower.arith.lets import Lets
 from tirlower.arith.modular import ModularAnalysis, ModularSet
 from tirlower.arith.rewrite import Rewriter
 from tirlower.arith.rewrite import Scope as RewriterScope
+from tirlower.arith.rewrite_stats import RewriteSimplifyStats
 from tirlower.diagnostics import TirError
 from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
 from tirlower.ir.expr import ExprLike
@@ -367,6 +369,22 @@ class Analyzer:
             return and_of_ors(self, result)
         return result
 
+    @property
+    def rewrite_simplify_stats(self) -> RewriteSimplifyStats:
+        """What the rules have done so far, as counts of now.
+
+        >>> analyzer, i = Analyzer(), Var("i")
+        >>> analyzer.rewrite_simplify(ir.Mul(ir.Add(i, 0), 1))
+        Var(i)
+        >>> analyzer.rewrite_simplify_stats.rewrites_performed
+        2
+        """
+        return replace(self.rewriter.stats)
+
+    def reset_rewrite_simplify_stats(self) -> None:
+        """Count from zero."""
+        self.rewriter.stats = RewriteSimplifyStats()
+
     def canonical_simplify(self, expr: ExprLike) -> Expr:
         """The canonical form: sums of digits in TIR's order."""
         self.rewriter.start()
@@ -387,6 +405,10 @@ class Analyzer:
         low, high = self.bounds.of_choices(as_expr(expr))
         least, most = ConstIntBound.NEG_INF, ConstIntBound.POS_INF
         return ConstIntBound(least if low < least else int(low), most if high > most else int(high))
+
+    def const_int_bound_is_bound(self, var: Var) -> bool:
+        """Whether a range, a value or bounds of a variable have been stated."""
+        return var in self.facts.bounds
 
     def modular_set(self, expr: ExprLike) -> ModularSet:
         """What is known of an expression's remainder."""

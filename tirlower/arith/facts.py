@@ -79,6 +79,7 @@ class Facts:
 
     def add(self, condition: Expr) -> None:
         """Take a condition as true."""
+        self._analyzer.rewriter.stats.constraints_entered += 1
         parts = [part for part in conjuncts(condition) if is_pure(part)]
         for part in parts:
             self.conditions.append(part)

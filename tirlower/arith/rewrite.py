@@ -18,6 +18,7 @@ from tirlower.arith.interner import BINARY, is_impure_call
 from tirlower.arith.intervals import num
 from tirlower.arith.matcher import Key, RuleIndex
 from tirlower.arith.prove import Prover
+from tirlower.arith.rewrite_stats import RewriteSimplifyStats
 from tirlower.diagnostics import Span
 from tirlower.ir import (
     BOOL,
@@ -130,6 +131,7 @@ class Rewriter(Prover):
         self.depth = 0
         self.scopes = 0
         self.opened = 0
+        self.stats = RewriteSimplifyStats()
         self.branch_facts = False
         self.impure: set[Expr] = set()
         self.kept: set[Expr] = set()
@@ -150,6 +152,7 @@ class Rewriter(Prover):
             return found
         memo, substitution, literals = self.memo, self.substitution, self._analyzer.facts.literals
         outer_span = self.span
+        visited = 0
         stack = [root]
         while stack:
             op = stack[-1]
@@ -219,9 +222,11 @@ class Rewriter(Prover):
                     self.span = op.span
                 new = self.node(op)
             memo[op] = new
+            visited += 1
             if new is not op:
                 memo[new] = new
         self.span = outer_span
+        self.stats.nodes_visited += visited
         return memo[root]
 
     def node(self, op: Expr) -> Expr:
@@ -277,12 +282,14 @@ class Rewriter(Prover):
                 entry = index.entry((kind, a.__class__, b.__class__))
             if entry.rules:
                 entry.calls += 1
+                self.stats.rewrites_attempted += 1
                 self.depth += 1
                 for match, rule in entry.rules if entry.shallow else entry.narrow(a, b):
                     found = match(self, a, b)
                     if found is not None:
                         self.depth -= 1
                         self.steps += 1
+                        self.stats.note_rewrite(self.depth)
                         entry.hits[rule] = entry.hits.get(rule, 0) + 1
                         return found
                 self.depth -= 1
@@ -318,12 +325,14 @@ class Rewriter(Prover):
         if not entry.rules:
             return None
         entry.calls += 1
+        self.stats.rewrites_attempted += 1
         self.depth += 1
         try:
             for match, rule in entry.rules:
                 found = match(self, *args)
                 if found is not None:
                     self.steps += 1
+                    self.stats.note_rewrite(self.depth - 1)
                     entry.hits[rule] = entry.hits.get(rule, 0) + 1
                     return found
         finally:

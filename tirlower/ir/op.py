@@ -44,7 +44,7 @@ class Op:
     argument gives a vector result; ``dtype_first`` that the script writes the type first (``T.op("float32", x)``).
     """
 
-    __slots__ = ("arity", "dtype_first", "elementwise", "infer", "name", "purity", "short")
+    __slots__ = ("_attrs", "arity", "dtype_first", "elementwise", "infer", "name", "purity", "short")
 
     _registry: ClassVar[dict[str, Op]] = {}
 
@@ -65,6 +65,7 @@ class Op:
         self.infer = infer
         self.elementwise = elementwise
         self.dtype_first = infer is None if dtype_first is None else dtype_first
+        self._attrs: dict[str, tuple[object, int]] = {}
 
     @classmethod
     def register(
@@ -103,11 +104,67 @@ class Op:
         """The names of all operations."""
         return list(cls._registry)
 
+    @classmethod
+    def list_op_names(cls) -> list[str]:
+        """The names of all operations, as :meth:`names`, in TIR's word."""
+        return cls.names()
+
+    # -- attributes ------------------------------------------------------------------------------------------------
+    def get_attr(self, attr_name: str) -> object:
+        """An attribute, or None.
+
+        Every operation has what follows from its registration: ``TCallEffectKind`` (1 for what is pure, 2 for what reads,
+        3 for what writes or is unknown), ``TScriptPrinterName`` (what stands after ``T.``) and ``TVectorizable``. Others are those of :meth:`set_attr`.
+
+        >>> Op.get("tir.exp").get_attr("TCallEffectKind"), Op.get("tir.exp").get_attr("TScriptPrinterName")
+        (1, 'exp')
+        """
+        derived = _DERIVED.get(attr_name)
+        if derived is not None:
+            return derived(self)
+        return self._attrs.get(attr_name, (None, 0))[0]
+
+    def has_attr(self, attr_name: str) -> bool:
+        """Whether it has an attribute of that name."""
+        return attr_name in _DERIVED or attr_name in self._attrs
+
+    def set_attr(self, attr_name: str, value: object, plevel: int = 10) -> None:
+        """State an attribute for this process; it is data for whoever asks, and nothing here depends on it.
+
+        Of two values the one of the higher ``plevel`` counts. Raises :class:`TirError` for a second one of the same level,
+        and for attributes that follow from the registration.
+        """
+        if attr_name in _DERIVED:
+            raise TirError(
+                f"the attribute {attr_name!r} of {self.name!r} follows from its registration and is not set",
+                help="register an operation of your own with the purity that it has",
+            )
+        known = self._attrs.get(attr_name)
+        if known is not None and known[1] == plevel:
+            raise TirError(
+                f"the attribute {attr_name!r} of {self.name!r} is set already, with the same plevel {plevel}",
+                help=f"reset_attr({attr_name!r}) first, or give a higher plevel",
+            )
+        if known is None or known[1] < plevel:
+            self._attrs[attr_name] = (value, plevel)
+
+    def reset_attr(self, attr_name: str) -> None:
+        """Forget an attribute that was set; nothing where there is none."""
+        self._attrs.pop(attr_name, None)
+
     def __repr__(self) -> str:
         return f"Op({self.name!r})"
 
     def __reduce__(self) -> tuple[Callable[[str], Op], tuple[str]]:
         return (Op.get, (self.name,))
+
+
+_DERIVED: dict[str, Callable[[Op], object]] = {
+    "TCallEffectKind": lambda op: min(int(op.purity), int(Purity.WRITES)) + 1,
+    "TScriptPrinterName": lambda op: op.short,
+    "TVectorizable": lambda op: op.elementwise,
+}
+"""Attributes that say in TIR's words how an operation was registered."""
 
 
 class GlobalVar:

@@ -8,6 +8,7 @@ generator).
 from __future__ import annotations
 
 import contextvars
+import importlib
 import shlex
 from collections.abc import Mapping
 from typing import SupportsInt, TypeAlias, TypedDict, TypeVar, overload
@@ -131,6 +132,20 @@ class Target:
             if made != _IMPLIED.get(name, KINDS[kind].get(name)):
                 self._attrs[name] = made
         self.host = None if host is None else Target(host)
+
+    @classmethod
+    def from_device(cls, device: object) -> Target:
+        """The target that describes a device of this machine, asked of it.
+
+        ``device`` is ``"cpu"`` (or ``"llvm"``), ``"cuda"``, ``"cuda:1"``, a device of PyTorch, or an array on one. A CPU's has its
+        name for LLVM, features that it lacks, triple and number of cores; a GPU's its architecture and limits. Raises
+        :class:`ArgumentValueError` for other devices, :class:`DeviceError` where there is no such GPU.
+
+        >>> Target.from_device("cpu").kind
+        'llvm'
+        """
+        found: Target = importlib.import_module("tirlower.driver.devices").target_of_device(device)
+        return found
 
     @classmethod
     def current(cls, allow_none: bool = True) -> Target | None:

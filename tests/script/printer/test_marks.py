@@ -128,6 +128,9 @@ def test_styles(capsys):
         assert "\x1b[" in shown
         colours.add(shown)
     assert len(colours) == 3
+    capsys.readouterr()
+    scaled.show("plain", black_format=True)
+    assert capsys.readouterr().out == scaled.script() + "\n"
     with pytest.raises(TirError, match="no style 'pink'"):
         scaled.show(style="pink")
 

@@ -226,12 +226,17 @@ def print_with_spans(node: object, name: str = "<printed>", *, header: bool = Fa
 
 
 def show(
-    node: object, style: str | None = None, *, color: bool | None = None, **options: Unpack[ScriptOptions]
+    node: object,
+    style: str | None = None,
+    black_format: bool = False,
+    *,
+    color: bool | None = None,
+    **options: Unpack[ScriptOptions],
 ) -> None:
     """Print the script to standard output; in colour on a terminal, or as ``color`` or a ``style`` says.
 
     The styles are ``"light"`` and ``"dark"``, for backgrounds, ``"ansi"``, the terminal's own colours, and ``"plain"``;
-    ``options`` are those of :func:`script`. Raises :class:`TirError` for another style.
+    ``options`` are those of :func:`script`; ``black_format``, which TVM has, changes nothing: a text has one form. Raises :class:`TirError` for another style.
     """
     text = script(node, **options)
     if style is None:
