@@ -10,7 +10,7 @@ from tirlower.diagnostics import LoweringError
 #: of the DLPack specification
 KIND_CODES = {"int": 0, "uint": 1, "float": 2, "bool": 6}
 NUMPY = ["bool", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64"]
-EXTENDED = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"]
+EXTENDED = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float6_e2m3fn", "float4_e2m1fn", "int4", "uint4"]
 
 
 @pytest.mark.parametrize("name", NUMPY)

@@ -12,6 +12,7 @@ import pytest
 from tirlower.call.scalars import returned_value, scalar_bits
 from tirlower.call.signature import ScalarParam, Signature
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
+from tirlower.ir.dtype import DataType
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int7", "uint33", "int4", "uint1"]
 
@@ -121,6 +122,23 @@ def test_a_float_may_not_overflow_but_infinity_passes(probe, dtype):
         with pytest.raises(ArgumentValueError, match=f"expected a number in the range of {dtype}"):
             call(value)
     assert call.runs == 2
+
+
+@pytest.mark.parametrize(
+    ("dtype", "inside", "outside"),
+    [("float4_e2m1fn", 6.99, 7.0), ("float6_e2m3fn", 7.74, 7.75), ("float6_e3m2fn", 29.9, 30.0)],
+)
+def test_a_float_without_infinity_takes_what_rounds_to_its_greatest_value_and_no_more(probe, dtype, inside, outside):
+    call = probe(one(dtype))
+    most = DataType(dtype).max_value
+    for value in (inside, -inside, most, -most):
+        call(value)
+        assert returned_value(dtype, call.given[0]) == math.copysign(most, value)
+    for value in (outside, -outside, 1e300, math.inf, -math.inf, math.nan, 10**400):
+        with pytest.raises(ArgumentValueError, match=f"expected a number in the range of {dtype}"):
+            call(value)
+    call(0.26)
+    assert returned_value(dtype, call.given[0]) == float(np.float64(0.26).astype(DataType(dtype).numpy))
 
 
 def test_the_largest_float32_is_in_range(probe):

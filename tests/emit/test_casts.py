@@ -9,13 +9,23 @@ import numpy as np
 import pytest
 
 from tests.llvm.codegen.conftest import build, elementwise
-from tirlower.ir.dtype import FLOAT8_KINDS, DataType
+from tirlower.ir.dtype import MINIFLOATS, DataType
 
-NARROW = ["bfloat16", "float16", *FLOAT8_KINDS]
+NARROW = ["bfloat16", "float16", *MINIFLOATS]
 
 
 def bits(array: np.ndarray) -> np.ndarray:
     return array.view(f"uint{array.dtype.itemsize * 8}")
+
+
+def rounded(x: np.ndarray, name: str) -> np.ndarray:
+    """As ml_dtypes rounds; what is no number is the greatest value of a kind that has no NaN."""
+    kind = DataType(name)
+    with np.errstate(all="ignore"):
+        made = x.astype(kind.numpy)
+    if kind.is_float4 or kind.is_float6:
+        made[np.isnan(x)] = kind.max_value
+    return made
 
 
 def float32_sample(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -49,8 +59,7 @@ def test_float32_to_the_narrow_kinds_as_ml_dtypes(name: str, lanes: int, rng: np
     )
     out = np.zeros(len(x), kind)
     f(x, out)
-    with np.errstate(all="ignore"):
-        expected = x.astype(kind)
+    expected = rounded(x, name)
     nan = np.isnan(expected.astype("float32"))
     assert (np.isnan(out.astype("float32")) == nan).all()
     same = (bits(out) == bits(expected)) | nan
@@ -61,8 +70,7 @@ def test_float32_to_the_narrow_kinds_as_ml_dtypes(name: str, lanes: int, rng: np
 @pytest.mark.parametrize("name", NARROW)
 def test_the_narrow_kinds_to_float32_exactly(name: str, lanes: int) -> None:
     kind = DataType(name).numpy
-    width = 8 * kind.itemsize
-    codes = np.arange(2**width, dtype=f"uint{width}")
+    codes = np.arange(2 ** DataType(name).bits, dtype=f"uint{8 * kind.itemsize}")
     x = codes.view(kind)
     f = build(
         elementwise(f'T.Cast("float32{"" if lanes == 1 else f"x{lanes}"}", a)', [("a", name)], "float32", len(x), lanes)
@@ -74,12 +82,14 @@ def test_the_narrow_kinds_to_float32_exactly(name: str, lanes: int) -> None:
     assert (np.isnan(out) == nan).all() and (bits(out)[~nan] == bits(expected)[~nan]).all()
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize(
+    "name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"]
+)
 def test_float64_is_rounded_once(name: str, rng: np.random.Generator) -> None:
     """Values next to ties, which a way through float32 would round twice."""
     kind = DataType(name).numpy
-    width = 8 * kind.itemsize
-    codes = np.arange(0, 2 ** (width - 1) - 1, max(1, 2**width // 2048), dtype=f"uint{width}")
+    width = DataType(name).bits
+    codes = np.arange(0, 2 ** (width - 1) - 1, max(1, 2**width // 2048), dtype=f"uint{8 * kind.itemsize}")
     with np.errstate(all="ignore"):
         low = codes.view(kind).astype("float64")
         high = (codes + 1).astype(codes.dtype).view(kind).astype("float64")
@@ -89,7 +99,7 @@ def test_float64_is_rounded_once(name: str, rng: np.random.Generator) -> None:
     above, below = np.nextafter(tie, np.inf), np.nextafter(tie, -np.inf)
     for sign in (1, -1):
         for x, want in ((above, high), (below, low)):
-            x = (sign * x)[: len(x) // 8 * 8]
+            x = (sign * x)[: len(x) // 8 * 8 or len(x)]
             f = build(elementwise(f'T.Cast("{name}", a)', [("a", "float64")], name, len(x)))
             out = np.zeros(len(x), kind)
             f(x.copy(), out)
@@ -119,7 +129,10 @@ def test_integers_wrap(source: str, target: str, rng: np.random.Generator) -> No
             assert got == (bool(v) if t.is_bool else want)
 
 
-@pytest.mark.parametrize("target", ["float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize(
+    "target",
+    ["float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float6_e3m2fn", "float4_e2m1fn"],
+)
 @pytest.mark.parametrize("source", INTS)
 def test_integers_to_floats(source: str, target: str, rng: np.random.Generator) -> None:
     s, t = DataType(source), DataType(target)
@@ -148,6 +161,8 @@ def test_integers_to_floats(source: str, target: str, rng: np.random.Generator) 
             assert all(abs(exact - Fraction(got)) <= gap for gap in gaps), (v, got)
         else:
             assert abs(exact) > float(t.max_value)
+        if abs(exact) > float(t.max_value) and t.is_minifloat and t.bits < 8:
+            assert abs(got) == t.max_value and (got > 0) == (exact > 0)
 
 
 def test_wide_integers_to_bfloat16_are_rounded_once() -> None:
@@ -159,7 +174,9 @@ def test_wide_integers_to_bfloat16_are_rounded_once() -> None:
 
 
 @pytest.mark.parametrize("target", ["int5", "int8", "uint8", "int32", "uint32", "int64", "uint64", "bool"])
-@pytest.mark.parametrize("source", ["float16", "float32", "float64", "bfloat16", "float8_e5m2"])
+@pytest.mark.parametrize(
+    "source", ["float16", "float32", "float64", "bfloat16", "float8_e5m2", "float6_e2m3fn", "float4_e2m1fn"]
+)
 def test_floats_to_integers_truncate_and_saturate(source: str, target: str) -> None:
     s, t = DataType(source), DataType(target)
     x = np.array(
@@ -194,6 +211,37 @@ def test_reinterpret_keeps_the_bits(source: str, target: str, rng: np.random.Gen
         name = target if lanes == 1 else f"{target}x{lanes}"
         build(elementwise(f'T.reinterpret("{name}", a)', [("a", source)], target, 64, lanes))(x, out)
         assert (bits(out) == bits(x)).all()
+
+
+@pytest.mark.parametrize(("name", "bits"), [("float4_e2m1fn", 4), ("float6_e2m3fn", 6), ("float6_e3m2fn", 6)])
+def test_bits_beside_a_value_in_its_byte_are_not_looked_at(name: str, bits: int) -> None:
+    codes = np.arange(256, dtype=np.uint8)
+    out, back, sums = np.zeros(256, np.uint8), np.zeros(256, DataType(name).numpy), np.zeros(256, np.float32)
+    build(elementwise(f'T.Cast("uint8", T.reinterpret("uint{bits}", a))', [("a", name)], "uint8", 256))(
+        codes.view(back.dtype), out
+    )
+    assert (out == codes % 2**bits).all()
+    build(elementwise(f'T.reinterpret("{name}", T.Cast("uint{bits}", a))', [("a", "uint8")], name, 256))(codes, back)
+    assert (back.view("uint8") == codes % 2**bits).all()
+    build(elementwise('T.Cast("float32", a) + T.float32(0)', [("a", name)], "float32", 256))(
+        codes.view(back.dtype), sums
+    )
+    assert (sums == back.astype("float32")).all()
+
+
+def test_two_floats_of_four_bits_in_a_byte() -> None:
+    f = build("""
+        @T.prim_func
+        def kernel(A: T.Buffer((16,), "uint8"), B: T.Buffer((32,), "float32"), C: T.Buffer((16,), "uint8")):
+            for i in range(16):
+                B[i * 2:i * 2 + 2] = T.Cast("float32x2", T.reinterpret("float4_e2m1fnx2", A[i]))
+                C[i] = T.reinterpret("uint8", T.Cast("float4_e2m1fnx2", B[i * 2:i * 2 + 2]))
+    """)
+    a = np.random.default_rng(3).integers(0, 256, 16, dtype=np.uint8)
+    b, c = np.zeros(32, "float32"), np.zeros(16, "uint8")
+    f(a, b, c)
+    nibbles = np.stack([a & 15, a >> 4], axis=1).ravel()
+    assert (b == nibbles.view(ml_dtypes.float4_e2m1fn).astype("float32")).all() and (c == a).all()
 
 
 def test_reinterpret_across_lanes() -> None:

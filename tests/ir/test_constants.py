@@ -16,7 +16,7 @@ FIT = [
 ]  # fmt: skip
 MISFIT = [
     (256, "uint8"), (-1, "uint8"), (-129, "int8"), (2**31, "int32"), (-1, "uint64"), (2**64, "uint64"), (2.5, "int32"),
-    (math.nan, "int32"), (math.inf, "int64"), (2, "bool"), (1e40, "float32"), (70000.0, "float16"), (10**40, "float32"),
+    (math.nan, "int32"), (math.inf, "int64"), (2, "bool"), (7.0, "float4_e2m1fn"), (math.inf, "float6_e3m2fn"), (math.nan, "float4_e2m1fn"), (1e40, "float32"), (70000.0, "float16"), (10**40, "float32"),
     (300, "uint8x4"), (1e40, "float32x2"), (500.0, "float8_e4m3fn"),
 ]  # fmt: skip
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tirlower.ir.dtype import FLOAT8_KINDS, VOID, DataType, DataTypeError
+from tirlower.ir.dtype import MINIFLOATS, VOID, DataType, DataTypeError
 
 NUMPY_NAMES = ["bool", *[f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)], "float16", "float32", "float64"]
-ML_NAMES = ["bfloat16", *FLOAT8_KINDS]
+ML_NAMES = ["bfloat16", *MINIFLOATS]
 
 
 @pytest.mark.parametrize("name", NUMPY_NAMES + ML_NAMES)
@@ -53,6 +53,11 @@ def test_spellings():
     assert DataType("bool").bits == 1 and DataType("handle").bits == 64 and DataType("bfloat16x2").bits == 16
     assert DataType("float8_e4m3fnx4").element is DataType("float8_e4m3fn")
     assert DataType("float8_e4m3fn").code == "float8_e4m3fn" and DataType("float8_e4m3").bits == 8
+    four, six = DataType("float4_e2m1fnx2"), DataType("float6_e3m2fn")
+    assert four.bits == 4 and four.bytes == 1 and four.is_float4 and four.is_float and not four.is_float8
+    assert six.bits == 6 and six.bytes == 1 and six.is_float6 and not six.is_float4 and six.is_minifloat
+    assert (four.max_value, six.max_value, DataType("float6_e2m3fn").max_value) == (6, 28, 7.5)
+    assert four.element.script() == "T.float4_e2m1fn" and DataType("float8_e5m2").is_minifloat
     custom = DataType("custom[posit]16x4")
     assert custom.is_custom and custom.bits == 16 and custom.lanes == 4 and custom.element == "custom[posit]16"
     assert not custom.is_float and not custom.is_integral
@@ -61,7 +66,7 @@ def test_spellings():
 @pytest.mark.parametrize(
     "name",
     ["long", "int0", "int65", "int32x", "int32x0", "int32 ", "float8", "float33", "bfloat32", "double", "INT32", "i32",
-     "float32xvscale", "custom[]8", "custom[1x]8", "handle64", "float8_e4m3fnz", "boolx0"],
+     "float32xvscale", "custom[]8", "custom[1x]8", "handle64", "float8_e4m3fnz", "float4", "float6", "float4_e2m1", "boolx0"],
 )  # fmt: skip
 def test_texts_that_are_no_data_type(name):
     with pytest.raises(DataTypeError, match="lane" if name.endswith("x0") else "no data type"):
@@ -74,6 +79,16 @@ def test_short_names_of_other_languages_are_told_by_ours(letter: str, kind: str,
     if (letter, bits) != ("f", 8):
         with pytest.raises(DataTypeError, match=f"'{kind}{bits}'"):
             DataType(f"{letter}{bits}")
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", *ML_NAMES])
+def test_a_float_holds_what_rounds_to_a_number_of_its_own(name):
+    t = DataType(name)
+    most = t.max_value
+    assert t.holds(most) and t.holds(0.0) is (name != "float8_e8m0fnu") and not t.holds(most * 1.5)
+    assert t.holds(float("inf")) is t.holds(float("nan")) is not (t.is_float4 or t.is_float6)
+    if t.bits < 8:
+        assert all(t.holds(x) and t.holds(-x) for x in (most, 0.01)) and not t.holds(-most * 1.5)
 
 
 def test_types_without_a_width_have_32_bits():

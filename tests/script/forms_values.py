@@ -248,16 +248,20 @@ def _small_types(A, B):
     B[1] = A.astype(ml_dtypes.float8_e4m3fn).astype(F32)
     B[2] = A.astype(ml_dtypes.float8_e5m2).astype(F32)
     B[3] = A.astype("float64").astype(F32)
+    B[4] = A.astype(ml_dtypes.float6_e3m2fn).astype(F32)
+    B[5] = A.astype(ml_dtypes.float4_e2m1fn).astype(F32)
 
 
 @form(_small_types)
 @T.prim_func
-def small_types(A: T.Buffer((8,), "float32"), B: T.Buffer((4, 8), "float32")):
+def small_types(A: T.Buffer((8,), "float32"), B: T.Buffer((6, 8), "float32")):
     for i in range(8):
         B[0, i] = T.float32(T.bfloat16(A[i]))
         B[1, i] = T.float32(T.float8_e4m3fn(A[i]))
         B[2, i] = T.float32(T.float8_e5m2(A[i]))
         B[3, i] = T.float32(T.float64(A[i]))
+        B[4, i] = T.float32(T.float6_e3m2fn(A[i]))
+        B[5, i] = T.float32(T.float4_e2m1fn(A[i]))
 
 
 def _constants(A, B, C):

@@ -16,7 +16,7 @@ import numpy as np
 
 from tirlower.diagnostics import LoweringError
 from tirlower.ir.dlpack import CODES
-from tirlower.ir.dtype import FLOAT8_KINDS, NumpyDType
+from tirlower.ir.dtype import MINIFLOATS, NumpyDType
 
 __all__ = ["ElementType", "element_type", "numpy_dtype", "scalar_class"]
 
@@ -71,8 +71,9 @@ def element_type(name: str) -> ElementType:
         return ElementType(
             name, "float", bits, bits // 8, _dlpack(CODES["bfloat" if name == "bfloat16" else "float"], bits)
         )
-    if name in FLOAT8_KINDS:
-        return ElementType(name, "float", 8, 1, _dlpack(CODES[name], 8))
+    if name in MINIFLOATS:
+        bits = MINIFLOATS[name]  # DLPack packs those of less than 8; here, as in NumPy, each takes a byte
+        return ElementType(name, "float", bits, 1, _dlpack(CODES[name], 8) if bits == 8 else -1)
     found = _INTEGER.match(name)
     if found and int(found[2]) <= 64:
         bits = int(found[2])
@@ -84,7 +85,7 @@ def element_type(name: str) -> ElementType:
     raise LoweringError(
         f"a call cannot pass values of dtype `{name}`",
         origin="call",
-        help="use bool, intN or uintN up to 64 bits, float16/32/64, bfloat16, a float8 kind or handle",
+        help="use bool, intN or uintN up to 64 bits, float16/32/64, bfloat16, a float of 4, 6 or 8 bits (float8_e4m3fn) or handle",
     )
 
 
@@ -103,7 +104,7 @@ def _extended() -> ModuleType:
 
 def scalar_class(name: str) -> type:
     """NumPy's (or ml_dtypes') class of the scalars of a dtype that arrays can have."""
-    if name == "bfloat16" or name in FLOAT8_KINDS or name in _SUB_BYTE:
+    if name == "bfloat16" or name in MINIFLOATS or name in _SUB_BYTE:
         cls: type = getattr(_extended(), name)
         return cls
     return np.dtype(name).type

@@ -10,6 +10,7 @@ from typing import SupportsFloat, SupportsIndex, cast
 import numpy as np
 
 from tirlower.call.dtypes import ElementType, element_type, numpy_dtype
+from tirlower.ir.dtype import DataType
 
 __all__ = ["BadScalar", "converted", "returned_value", "scalar_bits"]
 
@@ -101,6 +102,14 @@ def _float_bits(kind: ElementType, value: object) -> tuple[int, float]:
         except OverflowError:
             number = math.inf
             value = f"{value!r:.40}"
+    if kind.bits < 8 and not (dtype := DataType(kind.name)).holds(number):
+        # Without infinity and NaN: what is beyond the greatest value would silently become it.
+        raise BadScalar(
+            f"a number in the range of {kind.name}",
+            _shown(value),
+            f"its greatest value is {dtype.max_value:g}",
+            out_of_range=True,
+        )
     bits, rounded = _round_to(kind, number)
     if not math.isfinite(rounded) and (math.isfinite(number) or isinstance(value, str)):
         raise BadScalar(

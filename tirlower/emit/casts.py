@@ -1,4 +1,4 @@
-"""Conversions between types, and the bit patterns of bfloat16 and the float8 kinds.
+"""Conversions between types, and the bit patterns of bfloat16 and the floats of at most 8 bits.
 
 Integers wrap, floats round to nearest even; a float converted to an integer truncates, saturates outside the range, and
 is 0 for a NaN. Conversions to the narrow kinds go through float32: from float64 and from wide integers it is rounded to
@@ -98,8 +98,9 @@ def _bits_to_f32(em: Emitter, value: Value, kind: DataType) -> Value:
         small = b.select(b.icmp("eq", wide, zero(t)), _splat(t, 0x00400000), normal)
         return b.bitcast(b.select(b.icmp("eq", wide, _splat(t, 255)), _splat(t, 0x7FC00000), small), floats)
     form = FLOAT_FORMATS[name]
-    sign = b.shl(b.and_(wide, _splat(t, 0x80)), _splat(t, 24))
-    code = b.and_(wide, _splat(t, 0x7F))
+    top = form.exponent + form.mantissa
+    sign = b.shl(b.and_(wide, _splat(t, 1 << top)), _splat(t, 31 - top))
+    code = b.and_(wide, _splat(t, (1 << top) - 1))
     shift = 23 - form.mantissa
     normal = b.add(b.shl(code, _splat(t, shift)), _splat(t, (127 - form.bias) << 23))
     scale = const(floats, 2.0 ** (1 - form.bias - form.mantissa))
@@ -111,8 +112,10 @@ def _bits_to_f32(em: Emitter, value: Value, kind: DataType) -> Value:
     if form.infinity is not None:
         magnitude = b.select(b.icmp("eq", code, _splat(t, form.infinity)), _splat(t, 0x7F800000), magnitude)
         nan = b.icmp("ugt", code, _splat(t, form.infinity))
-    else:
+    elif form.nan is not None:
         nan = b.icmp("eq", code, _splat(t, form.nan))
+    else:
+        return b.bitcast(b.or_(magnitude, sign), floats)
     magnitude = b.select(nan, _splat(t, 0x7FC00000), magnitude)
     return b.bitcast(b.or_(magnitude, sign), floats)
 
@@ -150,7 +153,8 @@ def _f32_to_e8m0(em: Emitter, bits: Value) -> Value:
 
 def _f32_to_f8(em: Emitter, value: Value, bits: Value, form: FloatFormat) -> Value:
     b, t, none = em.b, bits.type, FastMath.NONE
-    sign = b.and_(b.lshr(bits, _splat(t, 24)), _splat(t, 0x80))
+    top = form.exponent + form.mantissa
+    sign = b.and_(b.lshr(bits, _splat(t, 31 - top)), _splat(t, 1 << top))
     magnitude = b.and_(bits, _splat(t, 0x7FFFFFFF))
     shift = 23 - form.mantissa
     odd = b.and_(b.lshr(magnitude, _splat(t, shift)), _splat(t, 1))
@@ -163,15 +167,19 @@ def _f32_to_f8(em: Emitter, value: Value, bits: Value, form: FloatFormat) -> Val
     small = b.sub(b.bitcast(b.fadd(scaled, const(floats, 8388608.0), fast_math=none), t), _splat(t, 0x4B000000))
     least_normal = _splat(t, (128 - form.bias) << 23)
     code = b.select(b.icmp("ult", magnitude, least_normal), small, normal)
-    beyond = form.infinity if form.infinity is not None else form.nan
+    no_number = form.largest if form.nan is None else form.nan
+    beyond = form.infinity if form.infinity is not None else no_number
     code = b.select(b.icmp("sgt", code, _splat(t, form.largest)), _splat(t, beyond), code)
     if form.infinity is not None:
         code = b.select(b.icmp("eq", magnitude, _splat(t, 0x7F800000)), _splat(t, form.infinity), code)
-    nan = b.icmp("ugt" if form.infinity is not None else "uge", magnitude, _splat(t, 0x7F800000))
-    code = b.select(nan, _splat(t, form.nan), code)
+    keeps_infinity = form.infinity is not None or form.nan is None
+    nan = b.icmp("ugt" if keeps_infinity else "uge", magnitude, _splat(t, 0x7F800000))
+    code = b.select(nan, _splat(t, no_number), code)
+    if form.nan is None:
+        return b.or_(code, b.select(nan, zero(t), sign))
     if form.unsigned_zero:
         # No minus zero: that pattern is the NaN, which has no sign.
-        plain = b.or_(b.icmp("eq", code, zero(t)), b.icmp("eq", code, _splat(t, form.nan)))
+        plain = b.or_(b.icmp("eq", code, zero(t)), b.icmp("eq", code, _splat(t, no_number)))
         sign = b.select(plain, zero(t), sign)
     return b.or_(code, sign)
 
@@ -185,7 +193,7 @@ def float_constant(em: Emitter, op: FloatImm) -> Value:
     t = em.type_of(dtype)
     if dtype.is_bfloat16:
         return constant(t, float_bits(BFLOAT_FORMAT, op.value))
-    if dtype.is_float8:
+    if dtype.is_minifloat:
         return constant(t, int(dtype.numpy.type(op.value).view("uint8")))
     return const(t, op.value)
 

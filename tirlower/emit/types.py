@@ -1,8 +1,8 @@
 """Data types in LLVM: as values in registers, and as elements in memory.
 
 In registers integers have their exact width (so that arithmetic wraps by itself), bool is ``i1``, bfloat16 and the
-float8 kinds are their bits (``i16``, ``i8``): conversions are our own code, as LLVM's would flush subnormals of bfloat16
-on processors with AVX512-BF16, call a library without it, and has no float8. In memory bool is a byte 0 or 1, and
+floats of at most 8 bits are their bits (``i16``, ``i8``): conversions are our own code, as LLVM's would flush subnormals of bfloat16
+on processors with AVX512-BF16, call a library without it, and has no such floats. In memory bool is a byte 0 or 1, and
 integers of other widths sit, extended by their sign, in the next standard width.
 """
 
@@ -31,8 +31,8 @@ __all__ = [
 class FloatFormat:
     """A float of at most 16 bits that is kept as its bits.
 
-    ``exponent`` and ``mantissa`` count bits; ``infinity`` and ``nan`` are bit patterns without the sign (None: there is
-    none); ``unsigned_zero`` says that the pattern of minus zero is the NaN (the "fnuz" kinds); ``largest`` is the
+    ``exponent`` and ``mantissa`` count bits, the bits above which and the sign are not looked at; ``infinity`` and
+    ``nan`` are bit patterns without the sign (None: there is none, and the greatest value takes its place); ``unsigned_zero`` says that the pattern of minus zero is the NaN (the "fnuz" kinds); ``largest`` is the
     pattern of the greatest finite value.
     """
 
@@ -40,7 +40,7 @@ class FloatFormat:
     mantissa: int
     bias: int
     infinity: int | None
-    nan: int
+    nan: int | None
     largest: int
     unsigned_zero: bool = False
 
@@ -55,6 +55,9 @@ FLOAT_FORMATS: Final[dict[str, FloatFormat]] = {
     "float8_e4m3fnuz": FloatFormat(4, 3, 8, None, 0x80, 0x7F, True),
     "float8_e5m2": FloatFormat(5, 2, 15, 0x7C, 0x7E, 0x7B),
     "float8_e5m2fnuz": FloatFormat(5, 2, 16, None, 0x80, 0x7F, True),
+    "float6_e2m3fn": FloatFormat(2, 3, 1, None, None, 0x1F),
+    "float6_e3m2fn": FloatFormat(3, 2, 3, None, None, 0x1F),
+    "float4_e2m1fn": FloatFormat(2, 1, 1, None, None, 0x07),
 }
 
 
@@ -64,7 +67,7 @@ MOST_LANES: Final = 2048
 
 def is_bits_float(dtype: DataType) -> bool:
     """Whether values of the type are kept as bits and computed with in float32."""
-    return dtype.is_bfloat16 or dtype.is_float8
+    return dtype.is_bfloat16 or dtype.is_minifloat
 
 
 #: one object for each type that code asks for by identity
@@ -83,7 +86,7 @@ def _element(name: DataType) -> Type:
         return _integer(kind.bits)
     if kind.is_bfloat16:
         return I16
-    if kind.is_float8:
+    if kind.is_minifloat:
         return I8
     if kind.is_float:
         return {16: HALF, 32: FLOAT, 64: DOUBLE}[kind.bits]

@@ -16,7 +16,7 @@ from tirlower.interp.access import Layout, make_view
 from tirlower.interp.memory import Memory, Pointer, compact_strides, join_overlapping
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.statements import StatementCompiler
-from tirlower.interp.values import Datum
+from tirlower.interp.values import Datum, rounder
 from tirlower.ir.annotations import mapping_of
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
 from tirlower.ir.custom_datatype import element_numpy, storage_dtype
@@ -126,14 +126,10 @@ def as_scalar(value: object, dtype: DataType, name: str) -> Datum:
             )
         return bool(value) if dtype.is_bool else int(value)
     if dtype.is_float and isinstance(value, (int, float)):
-        return float(np.float64(value)) if dtype.bits == 64 else _rounded(float(value), dtype)
+        return float(np.float64(value)) if dtype.bits == 64 else rounder(dtype)(float(value))
     raise ArgumentTypeError(
         f"argument {name!r} is a scalar of type {dtype!s}, got {type(value).__name__} {value!r}", origin="interpret"
     )
-
-
-def _rounded(value: float, dtype: DataType) -> float:
-    return float(np.float64(value).astype(dtype.numpy))
 
 
 class Parameters:

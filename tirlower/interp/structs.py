@@ -111,10 +111,10 @@ def type_code(dtype: DataType) -> int:
         return TypeCode.BOOL
     if dtype.is_bfloat16:
         return TypeCode.BFLOAT
-    if dtype.is_float8:
+    if dtype.is_minifloat:
         from_name = {"float8_e3m4": 7, "float8_e4m3": 8, "float8_e4m3b11fnuz": 9, "float8_e4m3fn": 10}
         rest = {"float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13, "float8_e8m0fnu": 14}
-        return {**from_name, **rest}[dtype.code]
+        return {**from_name, **rest, "float6_e2m3fn": 15, "float6_e3m2fn": 16, "float4_e2m1fn": 17}[dtype.code]
     return {"int": TypeCode.INT, "uint": TypeCode.UINT, "float": TypeCode.FLOAT}[dtype.code]
 
 

@@ -135,6 +135,10 @@ def rounder(dtype: DataType) -> Callable[[float], float]:
         by_bits: dict[int, Callable[[float], float]] = {64: float, 32: _round_float32, 16: _round_float16}
         return by_bits[dtype.bits]
     storage = dtype.element.numpy
+    if dtype.is_minifloat and dtype.bits < 8:
+        # Without a NaN: what is none becomes the greatest value, as on GPUs.
+        most = float(dtype.max_value)
+        return lambda value: most if value != value else float(np.float32(_float32_to_odd(value)).astype(storage))
 
     def narrow(value: float) -> float:
         # ml_dtypes converts by way of float32: an odd float32 keeps that from rounding twice.
@@ -385,8 +389,8 @@ def coerce(value: Any, dtype: DataType) -> Datum:
 
 @functools.cache
 def _float_codes(dtype: DataType) -> tuple[tuple[float, ...], dict[bytes, int]]:
-    """The values of an 8-bit float by code, and the codes by the bits of the value as a float64."""
-    table = tuple(float(v) for v in np.arange(256, dtype=np.uint8).view(dtype.numpy))
+    """The values of a float of at most 8 bits by code, and the codes by the bits of the value as a float64."""
+    table = tuple(float(v) for v in np.arange(1 << dtype.bits, dtype=np.uint8).view(dtype.numpy))
     codes: dict[bytes, int] = {}
     for code, value in enumerate(table):
         codes.setdefault(struct.pack("<d", value if value == value else math.nan), code)
@@ -399,7 +403,7 @@ def encoder(dtype: DataType) -> Unary:
     if dtype.is_integral or dtype.is_custom:
         mask = (1 << dtype.bits) - 1
         return lambda value: int(value) & mask
-    if dtype.is_float8:
+    if dtype.is_minifloat:
         codes = _float_codes(dtype)[1]
         nan = codes.get(struct.pack("<d", math.nan), 0)
         return lambda value: nan if value != value else codes[struct.pack("<d", value)]
@@ -417,7 +421,7 @@ def decoder(dtype: DataType) -> Unary:
         return lambda bits: bool(bits & 1)
     if dtype.is_integral:
         return integer_wrapper(dtype)
-    if dtype.is_float8:
+    if dtype.is_minifloat:
         return _float_codes(dtype)[0].__getitem__
     if dtype.is_bfloat16:
         return lambda bits: struct.unpack("<f", struct.pack("<I", bits << 16))[0]

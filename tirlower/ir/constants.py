@@ -34,6 +34,8 @@ def const(value: int | float | bool, dtype: DataType | str | None = None, span: 
             raise _misfit(value, kind, span)
     if kind is not None and kind.is_bool and value not in (0, 1):
         raise _misfit(value, kind, span)
+    if kind is not None and kind.is_float and kind.bits < 8 and not kind.holds(value):
+        raise _misfit(value, kind, span)
     made = expr.const(value, dtype, span)
     inner = made.value if not isinstance(made, (IntImm, FloatImm)) and hasattr(made, "value") else made
     if isinstance(inner, FloatImm) and math.isfinite(value) and not math.isfinite(inner.value):

@@ -13,9 +13,9 @@ __all__ = ["CODES", "READ_ONLY", "DLTensor", "VersionedTensor", "dlpack_name", "
 CODES: Final = {
     "int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6, "float8_e3m4": 7, "float8_e4m3": 8,
     "float8_e4m3b11fnuz": 9, "float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13,
-    "float8_e8m0fnu": 14,
+    "float8_e8m0fnu": 14, "float6_e2m3fn": 15, "float6_e3m2fn": 16, "float4_e2m1fn": 17,
 }  # fmt: skip
-"""DLDataTypeCode by name; a code covers every width but for the 8-bit floats, which have one each."""
+"""DLDataTypeCode by name; a code covers every width but for the floats of at most 8 bits, which have one each."""
 
 READ_ONLY: Final = 1
 """The flag of a versioned tensor whose memory must not be written."""

@@ -6,6 +6,7 @@ naturally and dictionaries keyed by dtype work. Data types are interned: equal o
 
 from __future__ import annotations
 
+import math
 import re
 from typing import ClassVar, TypeAlias
 
@@ -15,8 +16,8 @@ import numpy as np
 from tirlower.ir.text import script
 
 __all__ = [
-    "BOOL", "FLOAT64", "FLOAT8_KINDS", "HANDLE", "INT32", "INT64", "VOID", "Array", "DataType", "DataTypeError",
-    "WITHOUT_BITS", "NumpyDType",
+    "BOOL", "FLOAT64", "FLOAT8_KINDS", "HANDLE", "INT32", "INT64", "MINIFLOATS", "VOID", "Array", "DataType",
+    "DataTypeError", "WITHOUT_BITS", "NumpyDType",
 ]  # fmt: skip
 
 Array: TypeAlias = "np.ndarray[tuple[int, ...], NumpyDType]"
@@ -34,10 +35,13 @@ FLOAT8_KINDS = (
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
 )
+MINIFLOATS = {**dict.fromkeys(FLOAT8_KINDS, 8), "float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
+"""The floats of at most 8 bits, with their bits; each takes a byte of an array. Those of 4 and 6 bits have neither
+infinities nor NaN: what is beyond them is their greatest value, and so is what a NaN becomes."""
 
 _LANES = r"(?:x(?P<lanes>\d+)|xvscalex(?P<vscale>\d+))?"
 _NUMERIC = re.compile(r"(?P<code>int|uint|float|bfloat)(?P<bits>\d+)" + _LANES)
-_NAMED = re.compile(r"(?P<name>bool|handle|" + "|".join(sorted(FLOAT8_KINDS, key=len, reverse=True)) + ")" + _LANES)
+_NAMED = re.compile(r"(?P<name>bool|handle|" + "|".join(sorted(MINIFLOATS, key=len, reverse=True)) + ")" + _LANES)
 _CUSTOM = re.compile(r"custom\[(?P<name>[A-Za-z_]\w*)\](?P<bits>\d+)" + _LANES)
 
 
@@ -48,7 +52,7 @@ class DataTypeError(ValueError, TypeError):
 class DataType(str):
     """A data type by its name.
 
-    ``code`` is one of ``bool int uint float bfloat handle void custom`` or a ``float8_*`` kind; ``bits`` the
+    ``code`` is one of ``bool int uint float bfloat handle void custom`` or one of :data:`MINIFLOATS`; ``bits`` the
     bits of one lane; ``lanes`` the number of lanes (of each vscale unit, when ``scalable``).
 
     >>> t = DataType("float16x8")
@@ -60,7 +64,9 @@ class DataType(str):
     Raises :class:`DataTypeError` for a text that is no data type.
     """
 
-    __slots__ = ("bits", "code", "is_bool", "is_float", "is_float8", "is_int", "is_uint", "lanes", "scalable")
+    __slots__ = (
+        "bits", "code", "is_bool", "is_float", "is_float8", "is_int", "is_minifloat", "is_uint", "lanes", "scalable",
+    )  # fmt: skip
 
     code: str
     bits: int
@@ -70,6 +76,7 @@ class DataType(str):
     is_uint: bool
     is_float: bool
     is_float8: bool
+    is_minifloat: bool
     is_bool: bool
     _known: ClassVar[dict[object, DataType]] = {}
     any_custom: ClassVar[bool] = False
@@ -122,7 +129,7 @@ class DataType(str):
             found = cls._with(code, bits, match)
         elif match := _NAMED.fullmatch(name):
             code = match["name"]
-            found = cls._with(code, {"bool": 1, "handle": 64}.get(code, 8), match)
+            found = cls._with(code, {"bool": 1, "handle": 64, **MINIFLOATS}[code], match)
         elif match := _CUSTOM.fullmatch(name):
             found = cls._with(f"custom[{match['name']}]", int(match["bits"]), match)
             DataType.any_custom = True
@@ -143,7 +150,7 @@ class DataType(str):
 
     @classmethod
     def _named(cls, code: str, bits: int, lanes: int, scalable: bool) -> DataType:
-        base = code if code in ("bool", "handle", "void") or code.startswith("float8_") else f"{code}{bits}"
+        base = code if code in ("bool", "handle", "void") or code in MINIFLOATS else f"{code}{bits}"
         if scalable:
             base += f"xvscalex{lanes}"
         elif lanes != 1 and code != "void":
@@ -162,7 +169,8 @@ class DataType(str):
         self.is_uint = code == "uint"
         self.is_bool = code == "bool"
         self.is_float8 = code.startswith("float8_")
-        self.is_float = code in ("float", "bfloat") or self.is_float8
+        self.is_minifloat = code in MINIFLOATS
+        self.is_float = code in ("float", "bfloat") or self.is_minifloat
         cls._known[name] = self
         return self
 
@@ -185,6 +193,16 @@ class DataType(str):
     def is_custom(self) -> bool:
         """Whether it is a registered custom type, ``custom[name]bits``."""
         return self.code.startswith("custom[")
+
+    @property
+    def is_float4(self) -> bool:
+        """Whether its lanes are floats of 4 bits."""
+        return self.code == "float4_e2m1fn"
+
+    @property
+    def is_float6(self) -> bool:
+        """Whether its lanes are floats of 6 bits."""
+        return self.is_minifloat and self.bits == 6
 
     @property
     def is_bfloat16(self) -> bool:
@@ -241,6 +259,23 @@ class DataType(str):
             return (1 << (self.bits - 1)) - 1
         return float(self._finfo().max)
 
+    def holds(self, value: float) -> bool:
+        """Whether this float type has a value for a number: finite ones do not leave its range when they are rounded.
+
+        Infinities and NaNs are held but by the types of 4 and 6 bits, which have neither.
+
+        >>> DataType("float16").holds(65519.0), DataType("float16").holds(65520.0), DataType("float4_e2m1fn").holds(7.0)
+        (True, False, False)
+        """
+        if self.is_minifloat and self.bits < 8:
+            top = (1 << (self.bits - 1)) - 1
+            below = float(np.array(top - 1, np.uint8).view(self.numpy))
+            return abs(value) < (3 * self.max_value - below) / 2
+        if not math.isfinite(value):
+            return True
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(np.float64(value).astype(self.numpy)))
+
     def _finfo(self) -> ml_dtypes.finfo:
         if not self.is_float:
             raise DataTypeError(f"{self!s} has no least or greatest value")
@@ -290,7 +325,7 @@ _OTHER_NAMES = {
     "double": "'float64'", "single": "'float32'", "half": "'float16'",
     "f16": "'float16'", "f32": "'float32'", "f64": "'float64'", "bf16": "'bfloat16'", "long": "'int64'", "short": "'int16'", "char": "'int8'", "byte": "'uint8'",
     **{f"{c}{b}": f"'{k}{b}'" for c, k in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)},
-    "float8": "'float8_e4m3fn' or 'float8_e5m2'", "boolean": "'bool'", "size_t": "'int64'",
+    "float8": "'float8_e4m3fn' or 'float8_e5m2'", "float4": "'float4_e2m1fn'", "float6": "'float6_e2m3fn' or 'float6_e3m2fn'", "boolean": "'bool'", "size_t": "'int64'",
 }  # fmt: skip
 """What other languages call the types."""
 

@@ -223,9 +223,12 @@ def round_float(value: float, dtype: DataType) -> float:
     >>> round_float(0.1, DataType("float32"))
     0.10000000149011612
     """
-    if dtype.bits == 64 or value != value:
+    if dtype.bits == 64:
         return float(value)
-    if dtype.bits == 32 and not dtype.is_float8:
+    if value != value:
+        # The floats of 4 and 6 bits have no NaN: their greatest value takes its place.
+        return float(dtype.max_value) if dtype.is_minifloat and dtype.bits < 8 else float(value)
+    if dtype.bits == 32:
         # By far the most frequent; ten times as fast as through NumPy.
         try:
             return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])

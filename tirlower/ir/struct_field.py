@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 
-from tirlower.ir.dtype import FLOAT8_KINDS, DataType, DataTypeError
+from tirlower.ir.dtype import MINIFLOATS, DataType, DataTypeError
 
 __all__ = ["ArgumentCode", "CallingConvention", "StructField", "dlpack_bits", "dlpack_code"]
 
@@ -55,8 +55,8 @@ def dlpack_code(dtype: DataType) -> int:
     (2, 6)
     """
     kind = dtype.element
-    if kind.is_float8:
-        return 7 + FLOAT8_KINDS.index(kind.code)
+    if kind.is_minifloat:
+        return 7 + list(MINIFLOATS).index(kind.code)
     codes = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 6}
     if kind.code not in codes:
         raise DataTypeError(f"{dtype!s} has no type code in DLPack")

@@ -8,7 +8,6 @@ line of its own) takes the rest of its scope as its body.
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -523,13 +522,13 @@ def name_buffer(buffer: Buffer, name: str) -> None:
 
 def need_fit(value: int | float, element: DataType, what: str) -> None:
     """Raise :class:`TirError` where a literal is none of a type's values, or rounds from a finite number to infinity."""
-    if element.is_float and math.isfinite(value):
-        with np.errstate(over="ignore"):
-            if not np.isfinite(np.float64(value).astype(element.numpy)):
-                raise TirError(
-                    f"{what}: the value {value} does not fit in {element!s}",
-                    help=f"a larger number is infinity there: write T.{element!s}('inf') for that",
-                )
+    if element.is_float and not element.holds(value):
+        raise TirError(
+            f"{what}: the value {value} does not fit in {element!s}",
+            help=f"a larger number is infinity there: write T.{element!s}('inf') for that"
+            if element.bits >= 8
+            else f"its greatest value is {element.max_value}",
+        )
     if element.is_integral and not element.is_bool and not element.min_value <= value <= element.max_value:
         raise TirError(
             f"{what}: the value {value} does not fit in {element!s}",

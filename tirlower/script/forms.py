@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -70,6 +69,10 @@ class TypeFunc(str):
                     f"{self}() takes a number, got {value!r}",
                     help="float types take 'inf', '-inf' and 'nan' as text",
                 )
+            if not kind.element.holds(float(value)):
+                raise TirError(
+                    f"the value {value} does not fit in {self}", help=f"its greatest value is {kind.element.max_value}"
+                )
             return const(float(value), kind)
         if isinstance(value, int) and kind.element.is_integral and not kind.is_bool:
             least, most = kind.element.min_value, kind.element.max_value
@@ -78,12 +81,13 @@ class TypeFunc(str):
                     f"the value {value} does not fit in {self}",
                     help=f"{self} holds {least} to {most}; T.Cast wraps a wider value",
                 )
-        if isinstance(value, float) and kind.is_float and math.isfinite(value):
-            with np.errstate(over="ignore"):
-                if not np.isfinite(np.float64(value).astype(kind.element.numpy)):
-                    raise TirError(
-                        f"the value {value} does not fit in {self}", help=f"write T.{self}('inf') for infinity"
-                    )
+        if isinstance(value, float) and kind.is_float and not kind.element.holds(value):
+            raise TirError(
+                f"the value {value} does not fit in {self}",
+                help=f"write T.{self}('inf') for infinity"
+                if kind.bits >= 8
+                else f"its greatest value is {kind.max_value}",
+            )
         return build.cast(kind, value)
 
     def __repr__(self) -> str:

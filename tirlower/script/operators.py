@@ -369,8 +369,11 @@ def get_vscale_expr(dtype: str, min_size: int = 128) -> Expr:
 
 
 def infinity(dtype: str) -> Expr:
-    """Infinity of a float dtype."""
-    return const(float("inf"), str(dtype))
+    """Infinity of a float dtype. Raises :class:`TirError` for those of 4 and 6 bits, which have none."""
+    kind = DataType(str(dtype))
+    if not kind.element.holds(math.inf):
+        raise TirError(f"{kind!s} has no infinity", help=f"T.max_value({str(kind)!r}) is its greatest value")
+    return const(math.inf, kind)
 
 
 def min_value(dtype: str) -> Expr:

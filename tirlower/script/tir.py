@@ -11,7 +11,7 @@ from typing import Any
 from tirlower.diagnostics import nearest_name
 from tirlower.ir import build
 from tirlower.ir.buffer import BufferRegion
-from tirlower.ir.dtype import FLOAT8_KINDS, WITHOUT_BITS, DataType
+from tirlower.ir.dtype import MINIFLOATS, WITHOUT_BITS, DataType
 from tirlower.ir.index_map import IndexMap
 from tirlower.machine.target import Target
 from tirlower.script import operators as _ops
@@ -104,7 +104,7 @@ _MEMBERS: dict[str, object] = {
 }  # fmt: skip
 
 TYPE_NAMES = (
-    "bool", "void", "bfloat16", "float16", "float32", "float64", *FLOAT8_KINDS,
+    "bool", "void", "bfloat16", "float16", "float32", "float64", *MINIFLOATS,
     *[f"{code}{bits}" for code in ("int", "uint") for bits in (8, 16, 32, 64)],
 )  # fmt: skip
 """The common types, for suggestions."""

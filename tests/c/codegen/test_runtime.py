@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from functools import cache
 
@@ -145,7 +146,7 @@ def test_every_pattern_of_a_narrow_float_is_its_number(name):
         function(f"tir_{name}_of", ctypes.c_float, held),
         function(f"tir_{name}_bits", held, ctypes.c_double),
     )
-    patterns = np.arange(1 << size, dtype=f"uint{size}")
+    patterns = np.arange(1 << DataType(name).bits, dtype=f"uint{size}")
     wanted = patterns.view(kind).astype(np.float32)
     got = np.array([decode(int(p)) for p in patterns], np.float32)
     np.testing.assert_array_equal(got, wanted)
@@ -160,7 +161,7 @@ def test_every_pattern_of_a_narrow_float_is_its_number(name):
 def test_numbers_are_rounded_once_to_nearest_even(name):
     kind = numpy_kind(name)
     encode = function(f"tir_{name}_bits", {1: ctypes.c_uint8, 2: ctypes.c_uint16}[kind.itemsize], ctypes.c_double)
-    patterns = np.arange(1 << 8 * kind.itemsize, dtype=f"uint{8 * kind.itemsize}")
+    patterns = np.arange(1 << DataType(name).bits, dtype=f"uint{8 * kind.itemsize}")
     with np.errstate(all="ignore"):
         numbers = patterns.view(kind).astype(np.float64)
     numbers = np.unique(numbers[np.isfinite(numbers)])
@@ -183,6 +184,17 @@ def test_numbers_are_rounded_once_to_nearest_even(name):
             for p in (max(got - 1, 0), min(got + 1, len(patterns) - 1))
         ]
         assert all(not np.isfinite(n) or abs(value - x) <= abs(n - x) for n in around), (name, x, value)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"])
+def test_a_float_without_infinity_and_nan_ends_at_its_greatest_value(name):
+    encode = function(f"tir_{name}_bits", ctypes.c_uint8, ctypes.c_double)
+    most = (1 << (DataType(name).bits - 1)) - 1
+    sign = most + 1
+    for x, code in ((math.inf, most), (-math.inf, most | sign), (1e300, most), (-1e300, most | sign)):
+        assert encode(x) == code
+    assert encode(math.nan) == encode(-math.nan) == most
 
 
 @needs_compiler

@@ -54,6 +54,8 @@ def to_bits(state: FunctionState, value: Value, dtype: DataType) -> Value:
         return convert(state, value, dtype, _U64)
     if is_narrow_float(dtype) and value.raw:
         high = (1 << dtype.bits) - 1
+        if dtype.bits < 8:
+            return Value(f"{value.raw} & {high}", Kind.I32, BIT, 0, high, value.depth).cast(Kind.U64)
         return Value(value.raw, Kind.I32, low=0, high=high, depth=value.depth).cast(Kind.U64)
     name = {64: "tir_bits_f64", 32: "tir_bits_f32"}.get(dtype.bits, f"tir_{dtype}_bits")
     name = f"tir_{dtype}_bits" if is_narrow_float(dtype) else name

@@ -300,7 +300,7 @@ static inline double tir_odd_fma(double a, double b, double c) {
 typedef struct {
     int exponent, mantissa, bias;
     uint32_t nan, beyond, largest;
-    bool infinity, unsigned_zero;
+    bool infinity, unsigned_zero, has_nan;
 } tir_format;
 """,
     """\
@@ -310,6 +310,7 @@ static uint32_t tir_encode(double x, const tir_format *form) {
     int exponent = (int)(magnitude >> 52) - 1023 + form->bias, shift = 52 - form->mantissa;
     if (x != x) {
         code = form->nan;
+        sign = form->has_nan ? sign : 0;
     } else if (magnitude >> 52 == 2047) {
         code = form->beyond;
     } else if (magnitude >> 52 == 0) {
@@ -341,7 +342,8 @@ static float tir_decode(uint32_t code, const tir_format *form) {
     uint32_t magnitude = code & (top - 1), digits = magnitude & ((UINT32_C(1) << form->mantissa) - 1);
     int exponent = (int)(magnitude >> form->mantissa);
     double x;
-    if (form->unsigned_zero ? code == form->nan : form->infinity ? magnitude > form->beyond : magnitude == form->nan) {
+    bool nan = form->unsigned_zero ? code == form->nan : form->infinity ? magnitude > form->beyond : magnitude == form->nan;
+    if (nan && form->has_nan) {
         return form->unsigned_zero || (code & top) == 0 ? NAN : -NAN;
     }
     if (form->infinity && magnitude == form->beyond) {
@@ -396,12 +398,13 @@ static inline float tir_float8_e8m0fnu(double x) {
 
 
 def _format(name: str, form: FloatFormat) -> str:
-    t = f"uint{8 if name.startswith('float8') else 16}_t"
-    beyond = form.nan if form.infinity is None else form.infinity
+    t = f"uint{16 if form.exponent + form.mantissa > 7 else 8}_t"
+    no_number = form.largest if form.nan is None else form.nan
+    beyond = no_number if form.infinity is None else form.infinity
     yes = ("false", "true")
     fields = (
-        f"{form.exponent}, {form.mantissa}, {form.bias}, {form.nan:#x}, {beyond:#x}, {form.largest:#x}, "
-        f"{yes[form.infinity is not None]}, {yes[form.unsigned_zero]}"
+        f"{form.exponent}, {form.mantissa}, {form.bias}, {no_number:#x}, {beyond:#x}, {form.largest:#x}, "
+        f"{yes[form.infinity is not None]}, {yes[form.unsigned_zero]}, {yes[form.nan is not None]}"
     )
     return f"""\
 static const tir_format tir_{name}_format = {{{fields}}};

@@ -106,6 +106,8 @@ def _undef(em: Emitter, op: Call, args: list[Value]) -> Value:
 def _as_bits(em: Emitter, value: Value, kind: DataType) -> Value:
     """Any value as an integer, or a vector of integers, of its bits."""
     t = value.type
+    if _in_a_byte(kind):
+        return em.b.trunc(value, t.with_scalar(int_type(kind.bits)))
     if t.is_int:
         return value
     if t.is_ptr:
@@ -113,14 +115,19 @@ def _as_bits(em: Emitter, value: Value, kind: DataType) -> Value:
     return em.b.bitcast(value, t.with_scalar(int_type(t.scalar.bits)))
 
 
+def _in_a_byte(kind: DataType) -> bool:
+    """Whether values have fewer bits than the byte in which they are kept."""
+    return kind.is_minifloat and kind.bits < 8
+
+
 @call_rule("tir.reinterpret")
 def _reinterpret(em: Emitter, op: Call, args: list[Value]) -> Value:
     (value,) = args
     source, target = op.args[0].dtype, op.dtype
     t = em.type_of(target)
-    if value.type == t:
-        return value
     have, want = source.bits * source.lanes, target.bits * target.lanes
+    if value.type == t and have == want:
+        return value
     if have != want:
         raise em.error(
             f"cannot reinterpret {source!s} ({have} bits) as {target!s} ({want} bits)",
@@ -131,6 +138,8 @@ def _reinterpret(em: Emitter, op: Call, args: list[Value]) -> Value:
     if t.is_ptr:
         whole: Type = t.with_scalar(I64)
         return em.b.inttoptr(em.b.bitcast(number, whole), t)
+    if _in_a_byte(target):
+        return em.b.zext(em.b.bitcast(number, t.with_scalar(int_type(target.bits))), t)
     return em.b.bitcast(number, t)
 
 

@@ -46,7 +46,8 @@ _Arms = list[tuple[Value, Block]]
 
 def scalar_type(dtype: str) -> Type:
     """The LLVM type of a scalar parameter: narrow floats without one are their bits."""
-    return _TYPES.get(dtype) or int_type(element_type(dtype).bits)
+    found = element_type(dtype)
+    return _TYPES.get(dtype) or int_type(max(found.bits, 8) if found.kind == "float" else found.bits)
 
 
 def default_value(param: ScalarParam) -> Value | None:
