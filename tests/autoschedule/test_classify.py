@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tirlower.autoschedule.classify import Nest, extent_of, nests_of, same_for_all, strides_of
+from tirlower.autoschedule.classify import Nest, extent_of, nests_of, same_for_all, selectors, strides_of
 from tirlower.autoschedule.sizes import typical
 from tirlower.script import parse
 
@@ -76,8 +76,9 @@ def f(A: T.Buffer((8, 8), "float32")):
         A[i, i] = T.float32(2)
 """)
     )
-    assert [first.selector(loop) for loop in first.loops] == ["i#0", "j"]
-    assert [second.selector(loop) for loop in second.loops] == ["i#1"]
+    names = selectors(first.func)
+    assert [names[id(loop.node)] for loop in first.loops] == ["i#0", "j"]
+    assert [names[id(loop.node)] for loop in second.loops] == ["i#1"]
 
 
 @pytest.mark.parametrize(

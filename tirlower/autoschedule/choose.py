@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import cast
 
 from tirlower.analysis.call_graph import calls_of
-from tirlower.autoschedule.classify import Nest, nests_of
+from tirlower.autoschedule.classify import Nest, nests_of, selectors
 from tirlower.autoschedule.explain import PART_OF_ANOTHER, NestReport
 from tirlower.autoschedule.model import written_seconds
 from tirlower.autoschedule.recipe import AnyRecipe, Bid, Handles, Refusal
@@ -139,9 +139,10 @@ def _function(func: PrimFunc, processor: Processor, recipes: Sequence[AnyRecipe]
     sch = Schedule(func)
     nests = nests_of(func, any_order)
     loops: dict[Loop, LoopRV] = {}
+    names = selectors(func)
     for nest in nests:
         if not nest.left:
-            loops.update((loop, cast("Verbs", sch).loop(nest.selector(loop))) for loop in nest.loops)
+            loops.update((loop, cast("Verbs", sch).loop(names[id(loop.node)])) for loop in nest.loops)
     reports: list[NestReport] = []
     while len(reports) < len(nests):
         reports += _next(sch, nests[len(reports) :], loops, processor, recipes, func.name)

@@ -6,9 +6,10 @@ blocks, plain loops and local accumulators look alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from tirlower.autoschedule.sizes import typical
 from tirlower.ir.annotations import REDUCTION
@@ -20,7 +21,10 @@ from tirlower.ir.query import each, statements
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, Seq, Stmt, While
 from tirlower.poly import Access, Loop, Scop, Statement, check_bounds, extract
 
-__all__ = ["Nest", "elements_of", "extent_of", "nests_of", "perfect_loops", "same_for_all", "strides_of"]
+__all__ = ["Nest", "elements_of", "extent_of", "nests_of", "perfect_loops", "same_for_all", "selectors", "strides_of"]
+
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +60,6 @@ class Nest:
         for statement in self.statements:
             yield from statement.accesses
 
-    def selector(self, loop: Loop) -> str:
-        """By which a schedule of the function, before any step, finds a loop: its name, numbered where others have it too."""
-        loops = [stmt for stmt in statements(self.func.body) if isinstance(stmt, For)]
-        same = [number for number, other in enumerate(loops) if other.loop_var.name == loop.name]
-        at = next(number for number, other in enumerate(loops) if other is loop.node)
-        return loop.name if len(same) == 1 else f"{loop.name}#{same.index(at)}"
-
     def block_of(self, statement: Statement) -> Block | None:
         """The innermost block around a statement of the nest."""
         return self._blocks.get(id(statement.node))
@@ -76,6 +73,40 @@ class Nest:
                     found[id(inner)] = stmt
         return found
 
+    def once(self, ask: Callable[[Nest], Answer]) -> Answer:
+        """What a recipe asks of a nest alone, found out once."""
+        if ask not in self._asked:
+            self._asked[ask] = ask(self)
+        return self._asked[ask]  # type: ignore[return-value]
+
+    @cached_property
+    def _asked(self) -> dict[object, object]:
+        return {}
+
+    @cached_property
+    def row_loops(self) -> int:
+        """How many loops, from the outermost one on, go along rows: all that is written moves with them."""
+        count = 0
+        written = [
+            strides_of(access) for access in self.accesses() if access.is_write and access.data not in self.local
+        ]
+        for loop in perfect_loops(self):
+            if not written or not all(strides.get(loop) for strides in written) or loop.start.terms:
+                break
+            count += 1
+        return count
+
+    @cached_property
+    def sum_depth(self) -> int:
+        """In how many loops the innermost one stands along which a statement updates one element again and again; 0 where none
+        does."""
+        found = 0
+        for one in self.statements:
+            if one.reduction is not None and not one.starts:
+                for strides in [strides_of(access) for access in one.accesses if access.is_write]:
+                    found = max([found, *(at for at, loop in enumerate(one.loops, 1) if loop not in strides)])
+        return found
+
     @cached_property
     def points(self) -> float:
         """How often its innermost statements run, together; infinite where that is not known."""
@@ -87,6 +118,20 @@ class Nest:
                 count *= float("inf") if extent is None else extent
             total += count
         return total
+
+
+def selectors(func: PrimFunc) -> dict[int, str]:
+    """By which a schedule of a function, before any step, finds each loop, by the identity of its node: its name, numbered where
+    others have it too."""
+    same: dict[str, list[For]] = {}
+    for stmt in statements(func.body):
+        if isinstance(stmt, For):
+            same.setdefault(stmt.loop_var.name, []).append(stmt)
+    return {
+        id(loop): name if len(loops) == 1 else f"{name}#{at}"
+        for name, loops in same.items()
+        for at, loop in enumerate(loops)
+    }
 
 
 def extent_of(loop: Loop) -> int | None:

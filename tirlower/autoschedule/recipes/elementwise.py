@@ -44,6 +44,9 @@ MEMORY_BOUND: Final = 10
 PAST_THE_CACHES: Final = 0.7
 """What is left of the time of a nest whose output goes past the caches: lines that are overwritten are not read first."""
 
+MOST_STAGES: Final = 64
+"""The nests of a chain at most: what a function of very many nests costs is what its nests cost."""
+
 SHARED_ROWS: Final = 0.6
 """What is left of the time of a stencil whose rows are done together."""
 
@@ -103,8 +106,8 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
         """The first nest, and those behind it that read what the chain computes for itself."""
         taken: list[_Stage] = []
         own: set[object] = set()
-        for nest in nests:
-            stage = _stage(nest)
+        for nest in nests[:MOST_STAGES]:
+            stage = nest.once(_stage)
             if isinstance(stage, Refusal):
                 if not taken:
                     return stage
@@ -114,11 +117,12 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
             taken.append(stage)
             own |= {access.data for access in nest.accesses() if access.is_write}
         inlined = [one for at, one in enumerate(taken) if into_readers(one.nest, [x.nest for x in taken[at + 1 :]])]
+        flat = min((one.flat for one in inlined), default=max(one.flat for one in taken))
         return _Facts(
             tuple(one.nest for one in taken),
             tuple(one.nest for one in inlined),
             # What is inlined need not lie in one run where its reader does.
-            tuple(replace(one, flat=min(x.flat for x in [one, *inlined])) for one in taken if one not in inlined),
+            tuple(one if one.flat <= flat else replace(one, flat=flat) for one in taken if one not in inlined),
         )
 
     def plan(self, facts: _Facts, processor: Processor) -> ElementwisePlan | Refusal:

@@ -7,11 +7,11 @@ done in lanes where their order is free; where a sum is to be kept in order, som
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, strides_of
+from tirlower.autoschedule.classify import Nest, extent_of, strides_of
 from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, cycles_of, seconds_of, trips, written_seconds
 from tirlower.autoschedule.permission import NO_PERMISSION, any_order
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
@@ -36,6 +36,9 @@ TOGETHER: Final = 8
 
 SHARING: Final = 4
 """Rows whose sums share what all rows read, as a matrix times a vector does: 3.3 ms where one row at a time takes 4.6."""
+
+MOST_STAGES: Final = 64
+"""The stages of a row at most: what a function of very many nests costs is what its nests cost."""
 
 PASSES: Final = 0.8
 """What is left of the time of stages whose rows stay in the first cache between them."""
@@ -88,35 +91,29 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
 
     def matches(self, nests: Sequence[Nest]) -> _Facts | Refusal:
         """The first nest, and those behind it that go along the same rows and share a buffer with the chain."""
-        chain: list[Nest] = []
-        depth = 0
-        for nest in nests:
-            found = _depth(nest)
-            common = min(depth, found) if chain else found
-            if not common or not all(_alike(first, nest, common) for first in chain):
-                break
-            if chain and not _shares(chain, nest):
-                break
-            chain.append(nest)
-            depth = common
-        if not chain:
+        if not nests[0].row_loops:
             return Refusal("its outer loops go along no rows of what it writes")
-        while chain and not _reduces(chain, depth):
-            chain.pop()
-        if not chain:
+        chain = _Chain()
+        if any(nest.sum_depth for nest in nests[:MOST_STAGES]):
+            for nest in nests[:MOST_STAGES]:
+                if not chain.take(nest):
+                    break
+        depth = chain.until_its_last_sum()
+        if not depth:
             return Refusal("nothing is summed up along rows")
-        depth = min(map(_depth, chain))
-        statements = [one for nest in chain for one in nest.statements]
-        kept = [one for nest in chain for one in nest.statements if not any_order(nest, one) and _sums(one, depth)]
-        inner = [found for nest in chain for found in _inner(nest, depth)]
+        nests = chain.nests
+        statements = [one for nest in nests for one in nest.statements]
+        kept = [one for nest in nests for one in nest.statements if not any_order(nest, one) and _sums(one, depth)]
+        inner = [found for nest in nests for found in _inner(nest, depth)]
+        scop = nests[0].scop
         reads = {id(access) for one in statements for access in one.accesses}
         own = [
             stmt.buffer
-            for stmt in each(AllocBuffer, chain[0].func.body)
-            if chain[0].scop.homes.get(stmt.buffer.data) == ()
-            and all(id(access) in reads for access in chain[0].scop.accesses if access.data is stmt.buffer.data)
+            for stmt in each(AllocBuffer, nests[0].func.body)
+            if scop.homes.get(stmt.buffer.data) == ()
+            and all(id(access) in reads for access in scop.accesses if access.data is stmt.buffer.data)
         ]
-        return _Facts(tuple(chain), depth, tuple(own), tuple(kept), tuple(inner))
+        return _Facts(tuple(nests), depth, tuple(own), tuple(kept), tuple(inner))
 
     def plan(self, facts: _Facts, processor: Processor) -> RowChainPlan | Refusal:
         """Vectors by the widest element, rows together where sums are kept in order, threads where there is enough to do."""
@@ -222,45 +219,67 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
 ROW_CHAIN: Final = RowChain()
 
 
-def _depth(nest: Nest) -> int:
-    """How many loops, from the outermost one on, go along rows: all that is written moves with them."""
-    count = 0
-    for loop in perfect_loops(nest):
-        written = [access for access in nest.accesses() if access.is_write and access.data not in nest.local]
-        if not written or any(not strides_of(access).get(loop) for access in written) or loop.start.terms:
-            break
-        count += 1
-    return count
+class _Chain:
+    """Nests that go along the same rows, each of which hands on to the same row of others only."""
 
+    def __init__(self) -> None:
+        self.nests: list[Nest] = []
+        self.depth = 0
+        self._seen: dict[object, list[tuple[bool, tuple[int, ...]]]] = {}
+        """Of each memory, whether it is written, and which subscripts are the loops over rows: once each."""
 
-def _alike(one: Nest, other: Nest, depth: int) -> bool:
-    """Whether rows of two nests are the same ones, and each hands on to the same row of the other only."""
-    for a, b in zip(one.loops[:depth], other.loops[:depth], strict=True):
-        if a.extent is None or b.extent is None or a.extent.key != b.extent.key or a.start.key != b.start.key:
+    def take(self, nest: Nest) -> bool:
+        """Take a nest, if it belongs to the chain."""
+        depth = min(self.depth, nest.row_loops) if self.nests else nest.row_loops
+        if not depth or (self.nests and not self._along(nest, depth)):
             return False
-    for a_access in one.accesses():
-        for b_access in other.accesses():
-            if a_access.data is b_access.data and (a_access.is_write or b_access.is_write):
-                mine, theirs = _row_of(a_access, one.loops[:depth]), _row_of(b_access, other.loops[:depth])
-                if mine is None or mine != theirs:
+        found = [(access.data, access.is_write, _row_of(access, nest.loops[:depth])) for access in nest.accesses()]
+        if self.nests and not any(data in self._seen for data, _, _ in found):
+            return False
+        for data, written, row in found:
+            for other_written, other in self._seen.get(data, ()):
+                if (written or other_written) and (len(row) < depth or row != other[:depth]):
                     return False
-    return True
+        for data, written, row in found:
+            known = self._seen.setdefault(data, [])
+            if (written, row) not in known:
+                known.append((written, row))
+        self.nests.append(nest)
+        self.depth = depth
+        return True
+
+    def _along(self, nest: Nest, depth: int) -> bool:
+        """Whether rows of a nest are those of the chain."""
+        return all(
+            a.extent is not None
+            and b.extent is not None
+            and a.extent.key == b.extent.key
+            and a.start.key == b.start.key
+            for a, b in zip(self.nests[0].loops[:depth], nest.loops[:depth], strict=True)
+        )
+
+    def until_its_last_sum(self) -> int:
+        """Leave what stands behind the last nest that the rows' sums need; how many loops go along rows then, 0 where nothing
+        is summed up."""
+        ends: list[tuple[int, int]] = []  # of the nests up to each one: loops along rows, in how many loops sums stand
+        for nest in self.nests:
+            depth, deep = ends[-1] if ends else (nest.row_loops, 0)
+            ends.append((min(depth, nest.row_loops), max(deep, nest.sum_depth)))
+        while ends and ends[-1][1] <= ends[-1][0]:
+            ends.pop()
+        del self.nests[len(ends) :]
+        return ends[-1][0] if ends else 0
 
 
-def _row_of(access: Access, rows: Sequence[Loop]) -> tuple[int, ...] | None:
-    """Which subscripts are the loops over rows, one by one; None where they are not."""
+def _row_of(access: Access, rows: Sequence[Loop]) -> tuple[int, ...]:
+    """Which subscripts are the loops over rows, one by one, up to the first one that is none."""
     found: list[int] = []
     for loop in rows:
         at = [dim for dim, form in enumerate(access.indices or ()) if form.terms == {loop.var: 1} and form.const == 0]
         if len(at) != 1:
-            return None
+            break
         found.append(at[0])
     return tuple(found)
-
-
-def _shares(chain: Iterable[Nest], nest: Nest) -> bool:
-    seen = {access.data for one in chain for access in one.accesses()}
-    return any(access.data in seen for access in nest.accesses())
 
 
 def _sums(statement: Statement, depth: int) -> bool:
@@ -269,12 +288,6 @@ def _sums(statement: Statement, depth: int) -> bool:
         return False
     written = [strides_of(access) for access in statement.accesses if access.is_write]
     return any(loop not in strides for loop in statement.loops[depth:] for strides in written)
-
-
-def _reduces(chain: Sequence[Nest], depth: int) -> bool:
-    """Whether something is summed up along rows, and the last nest has to do with it."""
-    depth = min(map(_depth, chain), default=depth)
-    return any(_sums(one, depth) for nest in chain for one in nest.statements)
 
 
 def _inner(nest: Nest, depth: int) -> Iterator[_Inner]:
@@ -359,7 +372,7 @@ def _fetched(facts: _Facts, processor: Processor) -> Buffer | None:
             for access in one.accesses:
                 if not access.is_write and access.buffer is not None and access.buffer in one_of(facts):
                     if (
-                        _row_of(access, one.loops[: facts.depth]) is not None
+                        len(_row_of(access, one.loops[: facts.depth])) == facts.depth
                         and strides_of(access).get(inner.loop) == 1
                     ):
                         readers.setdefault(access.buffer, set()).add(inner.loop)
