@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +41,20 @@ def test_what_a_kernel_knows():
     assert works(plain) and not plain.schedule.insts and plain.report().nests == ()
     assert "for j, i in T.grid(48, 64)" in plain.source("scheduled")
     assert plain.artifact.key != kernel.artifact.key
+
+
+def test_a_kernel_from_the_cache_is_scheduled_by_nobody(tmp_path: Path):
+    """The rooms that schedule and prove are not imported for it: in a fresh process they take four times what the kernel does."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, tirlower as tl\nfrom tirlower.script import parse\n"
+        f"func = parse({str(FUNC)!r})\ntl.build(func, {str(AVX2)!r}, schedule='auto')\n"
+        "rooms = {m.split('.')[1] for m in sys.modules if m.startswith('tirlower.')}\n"
+        "print(sorted(rooms & {'schedule', 'poly'}))"
+    )
+    env = {**os.environ, "TIRLOWER_CACHE_DIR": str(tmp_path / "cache")}
+    runs = [subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True) for _ in range(2)]
+    assert [run.stdout.strip() for run in runs] == ["['poly', 'schedule']", "[]"], runs
 
 
 def test_a_trace_and_its_file(tmp_path: Path):

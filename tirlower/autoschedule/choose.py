@@ -21,8 +21,6 @@ from tirlower.diagnostics import ScheduleError, TransformError
 from tirlower.ir.annotations import ELSEWHERE, NOALIAS
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.machine.processor import Processor
-from tirlower.poly import Loop
-from tirlower.schedule.handles import LoopRV
 from tirlower.schedule.report import exactness_of
 from tirlower.schedule.schedule import Schedule
 from tirlower.schedule.trace import Trace
@@ -38,11 +36,16 @@ WORTH = 0.9
 
 @dataclass(frozen=True, eq=False)
 class ScheduledFunction:
-    """A function as it was written, the schedule of it, and a report for each nest."""
+    """A function as it was written, a report for each nest, and the schedule of it (``taken``: None where no step was)."""
 
     written: PrimFunc
-    schedule: Schedule
     nests: tuple[NestReport, ...]
+    taken: Schedule | None = None
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The schedule of the function as written, with the steps taken."""
+        return self.taken if self.taken is not None else Schedule(self.written)
 
     @cached_property
     def trace(self) -> Trace:
@@ -55,7 +58,9 @@ class ScheduledFunction:
 
         It relies on arrays that share no memory no more than the written one says: who builds it tests the call.
         """
-        made = self.schedule.program
+        if self.taken is None:
+            return self.written
+        made = self.taken.program
         assert isinstance(made, PrimFunc)
         if made is self.written or NOALIAS in self.written.attrs:
             return made
@@ -131,22 +136,39 @@ def replayed(mod: IRModule, trace: Trace) -> Scheduled:
     sch = Schedule(func)
     trace.apply_to_schedule(sch)
     nest = NestReport(func.name, func.name, "trace", steps=len(sch.steps), exactness=exactness_of(sch.steps))
-    made = ScheduledFunction(func, sch, (nest,))
+    made = ScheduledFunction(func, (nest,), sch)
     return Scheduled(IRModule({**mod.functions, key: made.function}, dict(mod.attrs)), {key: made})
 
 
 def _function(func: PrimFunc, processor: Processor, recipes: Sequence[AnyRecipe], any_order: bool) -> ScheduledFunction:
-    sch = Schedule(func)
     nests = nests_of(func, any_order)
-    loops: dict[Loop, LoopRV] = {}
-    names = selectors(func)
-    for nest in nests:
-        if not nest.left:
-            loops.update((loop, cast("Verbs", sch).loop(names[id(loop.node)])) for loop in nest.loops)
+    steps = _Steps(func, nests)
     reports: list[NestReport] = []
     while len(reports) < len(nests):
-        reports += _next(sch, nests[len(reports) :], loops, processor, recipes, func.name)
-    return ScheduledFunction(func, sch, tuple(reports))
+        reports += _next(steps, nests[len(reports) :], processor, recipes, func.name)
+    return ScheduledFunction(func, tuple(reports), steps.begun)
+
+
+class _Steps:
+    """The schedule of a function and the handles of its loops, made for the first recipe that is tried: where none is, they
+    would cost as much as all bids."""
+
+    def __init__(self, func: PrimFunc, nests: Sequence[Nest]) -> None:
+        self.func = func
+        self.nests = nests
+        self.begun: Schedule | None = None
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The schedule."""
+        self.begun = Schedule(self.func)
+        return self.begun
+
+    @cached_property
+    def loops(self) -> Handles:
+        """The handles, looked up before any step."""
+        names, sch = selectors(self.func), cast("Verbs", self.schedule)
+        return {loop: sch.loop(names[id(loop.node)]) for nest in self.nests if not nest.left for loop in nest.loops}
 
 
 def _bids(
@@ -166,9 +188,8 @@ def _bids(
 
 
 def _next(
-    sch: Schedule,
+    begun: _Steps,
     nests: Sequence[Nest],
-    loops: Handles,
     processor: Processor,
     recipes: Sequence[AnyRecipe],
     name: str,
@@ -184,14 +205,15 @@ def _next(
         if part > WORTH:
             notes.append(f"no {bid.name}: it is predicted to gain nothing")
             continue
-        earlier, taken = sch.branch(), len(sch.steps)
+        loops, sch = begun.loops, begun.schedule
+        earlier, count = sch.branch(), len(sch.steps)
         try:
             bid.apply(cast("Verbs", sch), loops)
         except ScheduleError as error:
             sch.become(earlier)
             notes.append(f"no {bid.name}: {error.message}")
             continue
-        steps = sch.steps[taken:]
+        steps = sch.steps[count:]
         if not bid.reorders and any(step.exactness != "bitwise" for step in steps):
             sch.become(earlier)
             notes.append(f"no {bid.name}: it would change the order of a sum")

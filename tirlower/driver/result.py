@@ -16,6 +16,7 @@ from tirlower.emit.compile import CompileOptions
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.legality.notes import CheckReport
 from tirlower.llvm.cache import CacheKey
+from tirlower.machine.processor import Processor
 from tirlower.machine.target import Target
 from tirlower.transforms import PassContext
 
@@ -97,12 +98,10 @@ class BuildSpec:
 
     @property
     def schedule_key(self) -> str:
-        """What of the schedule determines the machine code."""
+        """What of the schedule determines the machine code: of an automatic one, the processor that it is planned for."""
         if self.schedule == "none" or self.overlap is not None or self.target.kind != "llvm":
             return "none"
-        from tirlower.driver.scheduling import key_of_schedule
-
-        return key_of_schedule(self.schedule, self.target)
+        return f"auto for {Processor.of(self.target)}" if self.schedule == "auto" else self.schedule
 
     def overlapping(self, name: str) -> BuildSpec:
         """That of the version of an exported function for overlapping arrays, with what it calls and nothing else."""

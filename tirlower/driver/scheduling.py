@@ -18,7 +18,7 @@ from tirlower.machine.target import Target
 from tirlower.schedule.trace import Trace
 from tirlower.schedule.trace_json import load_trace
 
-__all__ = ["ScheduleLike", "key_of_schedule", "schedule_text", "scheduled"]
+__all__ = ["ScheduleLike", "schedule_text", "scheduled"]
 
 ScheduleLike: TypeAlias = "str | os.PathLike[str] | Trace"
 """What a build takes: "none", "auto", a trace, or the path of a file with one as JSON."""
@@ -40,11 +40,6 @@ def schedule_text(given: ScheduleLike) -> str:
         f"schedule= is 'none', 'auto', a trace or the path of one, got {given!r}",
         help="a file has a trace as JSON: json.dump(trace.as_json(dialect='tirlower'), file)",
     )
-
-
-def key_of_schedule(text: str, target: Target) -> str:
-    """What of a schedule determines the machine code: of an automatic one, the processor that it is planned for."""
-    return f"auto for {Processor.of(target)}" if text == "auto" else text
 
 
 def scheduled(mod: IRModule, text: str, target: Target, config: Mapping[str, object] | None = None) -> Scheduled:
