@@ -7,6 +7,7 @@ by enumeration, so a line can be wrong in two ways.
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from tirlower.ir import EQ, LE, LT, NE, Add, Broadcast, IntImm, Ramp, Range, Sub
 from tirlower.ir.query import nodes
 from tirlower.ir.structural import structural_equal
 from tirlower.script import parse
+from tirlower.script import tir as T
 
 TABLE = [
     # sums and differences
@@ -346,3 +348,31 @@ def main(x: T.handle, y: T.handle, o: T.handle):
     out = np.zeros(13, "float32")
     tl.build(func)(np.zeros(5, "float32"), np.zeros(3, "float32"), out)
     assert out.tolist() == [1.0] * 13
+
+
+@pytest.mark.parametrize("name", ["round", "nearbyint", "sqrt", "floor", "ceil", "trunc"])
+def test_calls_of_float_constants_are_as_numpy_computes_them(name):
+    ours = {"round": lambda x: np.copysign(np.floor(np.abs(x)) + (np.abs(x) % 1 >= 0.5), x), "nearbyint": np.rint}
+    for dtype in ("float16", "float32", "float64"):
+        for value in (0.5, -0.5, 1.5, 2.5, -2.5, 0.3, -0.3, 3.9999, 2.0, 1000.5, 0.49999999999999994):
+            x = np.dtype(dtype).type(abs(value) if name == "sqrt" else value)
+            found = Analyzer().simplify(build.call(f"tir.{name}", ir.FloatImm(dtype, float(x))))
+            want = ours.get(name, getattr(np, name, None))(x)
+            assert found.value == float(np.dtype(dtype).type(want)), (name, dtype, value)
+            assert math.copysign(1, found.value) == math.copysign(1, want)
+
+
+@pytest.mark.parametrize("lanes", [4, build.mul(T.vscale(), 4)])
+def test_a_choice_by_a_constant_for_all_lanes_is_its_arm(lanes):
+    i, j = Var("i"), Var("j")
+    a, b, mask = ir.Ramp(i, 1, lanes), ir.Ramp(j, 2, lanes), ir.Ramp(0, 1, lanes)
+    analyzer = Analyzer()
+    for condition, arm in (
+        (ir.Broadcast(ir.const(True, "bool"), lanes), a),
+        (ir.Broadcast(ir.const(False, "bool"), lanes), b),
+        (ir.LT(mask, ir.Broadcast(ir.const(64), lanes)), a),
+        (ir.GE(mask, ir.Broadcast(ir.const(64), lanes)), b),
+    ):
+        assert structural_equal(analyzer.simplify(ir.Select(condition, a, b)), analyzer.simplify(arm))
+    kept = ir.Select(ir.LT(mask, ir.Broadcast(ir.const(2), lanes)), a, b)
+    assert analyzer.simplify(kept).condition.dtype.lanes == 4

@@ -39,6 +39,8 @@ _FLOAT_CALLS: dict[str, Callable[[float], float]] = {
     "tir.ceil": math.ceil,
     "tir.trunc": math.trunc,
     "tir.fabs": abs,
+    "tir.nearbyint": round,
+    "tir.round": lambda value: math.trunc(value) + int(math.copysign(abs(math.fmod(value, 1.0)) >= 0.5, value)),
 }
 _FLOAT_TESTS: dict[str, Callable[[float], bool]] = {
     "tir.isnan": math.isnan,
@@ -87,6 +89,8 @@ def fold_call(op: Op, args: tuple[Expr, ...], dtype: DataType | None) -> Expr | 
     if op.name == "tir.log2" and 0 < first.value < math.inf and not first.dtype.is_custom:
         fraction, exponent = math.frexp(first.value)
         return FloatImm(first.dtype, float(exponent - 1)) if fraction == 0.5 else None  # a power of two
+    if op.name == "tir.sqrt" and 0 < first.value < math.inf and not first.dtype.is_custom:
+        return FloatImm(first.dtype, math.sqrt(first.value))  # float64's root rounds to that of narrower types
     exact = _FLOAT_CALLS.get(op.name)
     if exact is None or not math.isfinite(first.value) or first.value == 0 or first.dtype.is_custom:
         return None

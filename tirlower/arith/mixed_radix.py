@@ -19,6 +19,7 @@ DIVISIONS: dict[type[ir.BinaryOp], int] = {ir.FloorDiv: FLOOR, ir.FloorMod: FLOO
 """How each division rounds."""
 
 
+_SUMS = (ir.Add, ir.Sub, ir.Mul)
 MAX_FACTORS = 16
 """Products of up to so many factors are recognised in any order."""
 
@@ -244,6 +245,7 @@ class DigitArithmetic:
 
         ``(i % 4 * 3 + j) // 4 * 4 + (i * 3 + j) % 4`` is ``i % 4 * 3 + j``: both dividends leave the same remainder.
         """
+        form = self._spread(form)
         if len(form.splits) < 2:
             return form
         for high in form.splits:
@@ -263,6 +265,16 @@ class DigitArithmetic:
                     return self._rejoined(joined, dtype)
         return form
 
+    def _spread(self, form: Sum) -> Sum:
+        """A sum with the terms of what its digits have become where they met: ``n * 8 + 24`` for ``(n + 3) * 8``."""
+        for split in form.splits:
+            if split.lower == 1 and split.upper is None and split.atom.__class__ in _SUMS:
+                known = self.forms.get(split.atom)
+                if known is not None and not (len(known.splits) == 1 and known.splits[0].atom is split.atom):
+                    others = Sum(tuple([s for s in form.splits if s is not split]), form.base)
+                    return self._spread(add_up(((others, 1), (known, split.scale))))
+        return form
+
     def _higher_digits(self, a: Sum, c: int, dtype: DataType) -> tuple[int, Sum, Sum] | None:
         """``a`` modulo ``c`` as ``g * high + low`` with ``0 <= low < g`` for a ``g`` that divides ``c``, if there is one.
 
@@ -278,6 +290,10 @@ class DigitArithmetic:
             if not high.splits or (not low.splits and low.base == 0):
                 continue
             least, most = self._bounds(low, dtype)
+            if base >= g and math.isfinite(least):
+                # (n * 32 + 127) // 128 is (n + 3) // 4: what of the constant is a multiple of g is a higher digit.
+                block = int(least // g) * g
+                high, low, least, most = high.plus(block), low.plus(-block), least - block, most - block
             if least >= 0 and most < g:
                 return g, high.divided(g), low
         return None

@@ -359,8 +359,9 @@ class Rewriter(Prover):
         return self._ternary(None, condition, true_value, false_value)
 
     def _ternary(self, op: Select | None, condition: Expr, true_value: Expr, false_value: Expr) -> Expr:
-        if condition.__class__ is IntImm and not self._any_impure((true_value, false_value)):
-            return true_value if condition.value else false_value
+        decided = condition.value if condition.__class__ is Broadcast else condition
+        if decided.__class__ is IntImm and not self._any_impure((true_value, false_value)):
+            return true_value if decided.value else false_value
         if not self._any_impure((condition, true_value, false_value)):
             key = (Select, condition.__class__, true_value.__class__, false_value.__class__)
             found = self._apply(_rules_for(true_value.dtype), key, (condition, true_value, false_value))
