@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 
+import tirlower as tl
 from tirlower import ir
 from tirlower.diagnostics import TirError
 from tirlower.ir.op import GlobalVar, Op, Purity
+from tirlower.script import parse
 
 
 def test_registry(monkeypatch):
@@ -91,3 +94,27 @@ def test_copies():
     assert pickle.loads(pickle.dumps(exp)) is exp and copy.deepcopy(exp) is exp
     assert GlobalVar("f") == GlobalVar("f") != GlobalVar("g") and len({GlobalVar("f"), GlobalVar("f")}) == 1
     assert GlobalVar("f") != "f"
+
+
+def test_a_name_is_called():
+    n, f = ir.Var("n"), GlobalVar("f")
+    call = f(n, 2, ir.Buffer("A", (4,)).data, dtype="int32")
+    assert call.op is f and call.args[0] is n and call.args[1].value == 2 and call.dtype == "int32"
+    assert f().dtype == "void" and f().args == ()
+    module = parse("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def half(n: T.int32) -> T.int32:
+        return n // 2
+
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32")):
+        A[0] = 0
+""")
+    main = module["main"]
+    body = ir.BufferStore(main.buffers[0], module.get_global_var("half")(14, dtype="int32"), (0,))
+    built = tl.build(module.with_func("main", main.with_body(body)))
+    values = np.zeros(4, "int32")
+    built["main"](values)
+    assert values.tolist() == [7, 0, 0, 0]

@@ -7,7 +7,7 @@ import pytest
 
 from tirlower import ir
 from tirlower.diagnostics import WellFormedError
-from tirlower.ir import declares, is_no_op, normalize_attr, normalize_attrs, seq
+from tirlower.ir import declares, is_no_op, normalize_attr, normalize_attrs, seq, stmt_list, stmt_seq
 from tirlower.ir.stmt import true_condition
 
 ev = ir.Evaluate
@@ -128,3 +128,14 @@ def test_what_is_made_of_what_it_is_not_made_of():
         with pytest.raises(WellFormedError, match=message):
             make()
     assert A.vload([0, 0], "float32x4").dtype == "float32x4"
+
+
+def test_a_stmt_seq_keeps_everything_and_its_list_is_flat():
+    x = ir.Var("x")
+    a, b, nothing = ir.Evaluate(x), ir.Evaluate(x + 1), ir.Evaluate(0)
+    inner = stmt_seq(b, nothing)
+    both = stmt_seq(a, x, inner)
+    assert both.stmts[0] is a and both.stmts[1].value is x and isinstance(both.stmts[1], ir.Evaluate)
+    flat = stmt_list(both)
+    assert flat[0] is a and flat[2] is b and len(flat) == 4 and is_no_op(flat[3])
+    assert stmt_seq(a) is a and stmt_list(a) == [a]

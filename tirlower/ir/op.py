@@ -14,7 +14,7 @@ from tirlower.diagnostics import TirError, nearest_name
 from tirlower.ir.dtype import DataType
 
 if TYPE_CHECKING:
-    from tirlower.ir.expr import Expr
+    from tirlower.ir.expr import Expr, ExprLike
 
 __all__ = ["GlobalVar", "Op", "Purity", "TypeRule"]
 
@@ -170,8 +170,11 @@ _DERIVED: dict[str, Callable[[Op], object]] = {
 class GlobalVar:
     """The name of a function in a module, as a callee. Two of the same name are equal.
 
-    >>> GlobalVar("main") == GlobalVar("main")
-    True
+    Called, it makes a call of the function: ``dtype`` is what the function returns, nothing by default.
+
+    >>> from tirlower.ir import Var
+    >>> GlobalVar("main") == GlobalVar("main"), GlobalVar("half")(Var("x"), 2, dtype="int32").dtype
+    (True, 'int32')
     """
 
     __slots__ = ("name",)
@@ -190,5 +193,13 @@ class GlobalVar:
     def __hash__(self) -> int:
         return hash(("GlobalVar", self.name))
 
+    def __call__(self, *args: ExprLike, dtype: DataType | str = "void") -> Expr:
+        """A call with arguments; of a buffer its pointer is one (``A.data``)."""
+        return _expr.Call(self, _expr.as_exprs(args), DataType(dtype))
+
     def __repr__(self) -> str:
         return f"GlobalVar({self.name!r})"
+
+
+# Calls are nodes, which need the classes above: the import closes the circle once, here.
+from tirlower.ir import expr as _expr  # noqa: E402

@@ -52,6 +52,8 @@ __all__ = [
     "normalize_attr",
     "normalize_attrs",
     "seq",
+    "stmt_list",
+    "stmt_seq",
 ]
 
 
@@ -405,6 +407,28 @@ def seq(*stmts: Stmt | Iterable[Stmt | None] | None) -> Stmt:
     if len(flat) == 1:
         return flat[0]
     return Seq(tuple(flat))
+
+
+def stmt_seq(*args: Stmt | Expr) -> Stmt:
+    """Statements in order, as TIR's ``stmt_seq``: an expression is evaluated, and nothing is left out.
+
+    >>> from tirlower.ir import Var
+    >>> [type(stmt).__name__ for stmt in stmt_seq(Var("x"), Evaluate(Var("y"))).stmts]
+    ['Evaluate', 'Evaluate']
+    """
+    stmts = [arg if isinstance(arg, Stmt) else Evaluate(arg) for arg in args]
+    return stmts[0] if len(stmts) == 1 else Seq(tuple(stmts))
+
+
+def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements of a sequence, of those inside it too; any other one alone.
+
+    >>> len(stmt_list(stmt_seq(stmt_seq(Evaluate(1), Evaluate(2)), Evaluate(3))))
+    3
+    """
+    if not isinstance(stmt, Seq):
+        return [stmt]
+    return [inner for part in stmt.stmts for inner in stmt_list(part)]
 
 
 def true_condition(expr: Expr) -> bool:
