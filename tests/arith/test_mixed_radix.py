@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import itertools
 
 import pytest
 from evaluate import evaluate
@@ -50,19 +50,13 @@ def test_one_block_is_taken_out_and_two_are_not():
     assert str(analyzer().canonical_simplify((n * 32 - i + 70) // 64)) == "(n * 32 + 70 - i) // 64"
 
 
-def test_random_multiples_plus_a_constant():
-    rng = random.Random(7)
-    for _ in range(1500):
-        scale, factor = rng.choice((2, 3, 4, 8, 16, 32)), rng.choice((2, 3, 4, 5, 8))
-        base, outer = rng.randint(-300, 300), rng.choice((1, 1, 2, 6))
-        dividend = n * (scale * rng.choice((1, 1, -1))) + base
-        extra = rng.choice((None, i, j, -i, -j))
-        if extra is not None:
-            dividend = dividend + extra
-        kind = rng.choice((FloorDiv, FloorMod))
-        expr = kind(dividend, const(scale * factor, "int32")) * outer + rng.choice((0, 5, n, i))
+@pytest.mark.parametrize("kind", [FloorDiv, FloorMod])
+def test_multiples_plus_a_constant_of_every_size(kind: type[FloorDiv] | type[FloorMod]):
+    points = [{n: a, i: b, j: b // 5 - 3} for a in (-50, -7, -1, 0, 3, 50) for b in (0, 13, 31)]
+    cases = itertools.product((2, 8, 32), (3, 4), (1, -1), range(-70, 170, 13), (const(0), i, j, -i), (const(0), n))
+    for scale, factor, sign, base, extra, beside in cases:
+        expr = kind(n * (scale * sign) + extra + base, const(scale * factor)) * 6 + beside
         simple = analyzer().canonical_simplify(expr)
         assert structural_equal(analyzer().canonical_simplify(simple), simple), (str(expr), str(simple))
-        for _ in range(12):
-            at = {n: rng.randint(-50, 50), i: rng.randint(0, 31), j: rng.randint(-3, 4)}
+        for at in points:
             assert evaluate(simple, at) == evaluate(expr, at), (str(expr), str(simple), at)
