@@ -6,13 +6,15 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
+from tirlower.emit.compile import CompileOptions
 from tirlower.emit.emitter import Emitter
 from tirlower.emit.expressions import call_control
-from tirlower.emit.llvm_text import Value
+from tirlower.emit.llvm_text import Module, Value
 from tirlower.gpu.artifact import DeviceModule, HostCode, HostEntry
 from tirlower.gpu.codegen.host_call import emit_call, emit_give, emit_order
 from tirlower.gpu.codegen.host_function import PACKED, check_host, with_plain_parameters
 from tirlower.gpu.codegen.launches import HostLaunches
+from tirlower.gpu.codegen.native_call import NATIVE_CALL, emit_native_call
 from tirlower.gpu.launch.signature import device_signature
 from tirlower.ir.expr import Var, is_const_int
 from tirlower.ir.func import IRModule
@@ -26,7 +28,7 @@ from tirlower.llvm.codegen.rules import HOST_CONTROLS
 from tirlower.llvm.codegen.symbols import resolve_imports
 from tirlower.llvm.entry.abi import packed_symbol
 from tirlower.llvm.entry.native import emit_packed, kernel_types
-from tirlower.llvm.jit import engine
+from tirlower.llvm.jit import Linked, engine
 from tirlower.machine.target import Target
 from tirlower.transforms.memory.bound_checkers import AccessGuards
 
@@ -36,6 +38,9 @@ TARGET: Final = Target("llvm -opt-level=0", num_threads=1)
 """Loops around launches run in order: the order of the stream is that of the program. Between two launches there is little
 to optimize, and the first call waits for the compiler.
 """
+
+NATIVE: Final = Target("llvm", num_threads=1)
+"""What every call goes through is compiled once, and as well as can be."""
 
 
 class _LaunchingHost(HostPlatform):
@@ -115,12 +120,28 @@ def host_code(lowered: IRModule, key: str, module: DeviceModule, check_assumptio
 
 def _linked(text: str, symbol: str, imports: Sequence[str]) -> HostEntry:
     """The machine code: from the disk cache, or compiled."""
-    options, cache = compile_options(TARGET), default_cache()
-    key = cache.key({"host of a device": text, **options.key()})
-    entry = cache.load(key)
-    data = engine().compile_object(text, options).object if entry is None else entry.object
-    if entry is None:
-        cache.store(key, data)
+    data = _object("host of a device", text, compile_options(TARGET))
     names = [symbol, f"{symbol}.give", f"{symbol}.order"]
     linked = engine().link(data, names, resolve_imports(imports))
-    return HostEntry(linked[names[0]], linked[names[1]], linked[names[2]], linked)
+    return HostEntry(linked[names[0]], linked[names[1]], linked[names[2]], linked, native_call()[NATIVE_CALL])
+
+
+@functools.cache
+def native_call() -> Linked:
+    """The function that Python calls for a kernel of a GPU: one for the process, which keeps it."""
+    module = Module("native calls")
+    emit_native_call(module)
+    options = compile_options(NATIVE)
+    return engine().link(_object("native calls of a device", module.text(), options), [NATIVE_CALL], {})
+
+
+def _object(what: str, text: str, options: CompileOptions) -> bytes:
+    """The machine code of a module: from the disk cache, or compiled."""
+    cache = default_cache()
+    key = cache.key({what: text, **options.key()})
+    entry = cache.load(key)
+    if entry is not None:
+        return entry.object
+    data = engine().compile_object(text, options).object
+    cache.store(key, data)
+    return data

@@ -167,12 +167,15 @@ class Failure:
 class HostEntry:
     """Addresses of machine code, and what holds it: the host function's; and the same in every module, those that give
     memory back (table, address, stream) and order two streams (table, event, the one before, the one after).
+
+    ``native`` is that of the function that Python calls for all kernels, which lives as long as the process; 0 for none.
     """
 
     call: int
     give: int
     order: int
     owner: object
+    native: int = 0
 
 
 @dataclass(frozen=True)

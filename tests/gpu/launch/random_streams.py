@@ -24,7 +24,11 @@ import numpy as np
 from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import FakeCuda, device_module, driver_of, split
 from tests.gpu.launch.foreign import Dlpack, Interface
+from tests.gpu.launch.native_calls import switched_off
 from tirlower.driver.gpu_host import host_code
+from tirlower.driver.gpu_host import native_call as native_call_code
+from tirlower.emit.llvm_text import I1
+from tirlower.gpu.codegen import native_call, native_order
 from tirlower.gpu.launch import (
     Device,
     GpuKernel,
@@ -328,6 +332,17 @@ def _handle_alone(users: Any, on: Any) -> Any:
 def _not_waiting(self: Any, handle: int) -> None: ...
 
 
+def _users_as_before(self: Any, users: Any, i: Any) -> None:
+    self.put(self.hold(users), self.made, i)
+
+
+_collect = native_order._Order._collect
+
+
+def _writer_alone(self: Any, users: Any, written: Any, following: Any) -> None:
+    _collect(self, users, self.b.const(I1, 0), following)
+
+
 FAULTS: dict[str, list[tuple[object, str, object]]] = {
     "a copy waits for the stream of the allocation alone": [(array, "writer_of", lambda users: None)],
     "memory is given back in the stream of the allocation": [(array, "freed_on", lambda users, home: home)],
@@ -348,14 +363,30 @@ FAULTS: dict[str, list[tuple[object, str, object]]] = {
     "a module goes before its launches": [(driver.Driver, "synchronize", lambda self: None)],
     "another's context stays": [(Device, "enter", lambda self: None)],
     "each thread's stream is taken for one": [(stream, "STREAM_PER_THREAD", -1)],
+    "machine code waits for nothing": [(native_order._Order, "_wait", lambda self: None)],
+    "machine code forgets who reads": [(native_order._Order, "_readers", _users_as_before)],
+    "machine code waits for the writer alone": [(native_order._Order, "_collect", _writer_alone)],
+    "machine code takes each array for one in order": [(native_call._Call, "_order", lambda self, on, handle: None)],
+    "machine code takes arrays that were shown": [(native_call._Call, "_unshown", lambda self, obj: None)],
 }
 """What each puts in the place of the library's own."""
 
 
+def _compile_anew() -> None:
+    parts.cache_clear()
+    native_call_code.cache_clear()
+
+
 @contextlib.contextmanager
 def fault(name: str) -> Iterator[None]:
-    """The library with a fault."""
+    """The library with a fault: in what is Python or in machine code, whichever of them makes the calls then."""
+    machine_code = name.startswith("machine code")
     with contextlib.ExitStack() as stack:
+        if machine_code:
+            _compile_anew()
+            stack.callback(_compile_anew)
+        else:
+            stack.enter_context(switched_off())
         for where, what, instead in FAULTS[name]:
             if what == "shown" and where is array.DeviceArray:
                 # A slot: what is written to it is lost.

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from tirlower.call.vectorcall import HEADER, word
 from tirlower.llvm.entry import layout, make
 from tirlower.llvm.entry.process_table import slot, table
 
@@ -44,9 +45,9 @@ def test_the_table_holds_the_objects_it_points_to():
     for name, value in (("ndarray", np.ndarray), ("None", None), ("int", int)):
         assert table.has(name)
         at = table.address + 8 * slot(name)
-        assert layout.word(at) == id(value)
+        assert word(at) == id(value)
 
 
 def test_the_cache_key_names_what_the_code_depends_on():
     key = make.entry_cache_key()
-    assert str(layout.HEADER) in key and sys.implementation.name in key
+    assert str(HEADER) in key and sys.implementation.name in key

@@ -14,6 +14,7 @@ from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError, DeviceEr
 from tirlower.gpu.launch.device import Device, device_of
 from tirlower.gpu.launch.dlpack import CUDA, export
 from tirlower.gpu.launch.facts import Facts
+from tirlower.gpu.launch.native_layout import ARRAY_SLOTS
 from tirlower.gpu.launch.order import Users, after_read, after_write, freed_on, shown, streams_of, wait_for, writer_of
 from tirlower.gpu.launch.stream import Stream, default_stream, stream_on
 from tirlower.ir.dtype import DataType, DataTypeError, NumpyDType
@@ -49,7 +50,8 @@ class DeviceArray:
     memory, whose work is expected on the default stream.
     """
 
-    __slots__ = ("__weakref__", "_home", "device", "dtype", "entry", "pointer", "shape", "shown", "users")
+    # Machine code reads them by their places, which follow from their names (native_layout).
+    __slots__ = ARRAY_SLOTS
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: DataType, stream: Stream | None = None) -> None:
         self.pointer = 0
@@ -63,12 +65,11 @@ class DeviceArray:
 
     def _set(self, kind: ArrayKind, stream: Stream, pointer: int) -> None:
         self.pointer = pointer
-        self.device, self.shape, self.dtype, facts, _ = kind
+        # The facts are what a call reads beside the address: made once.
+        self.device, self.shape, self.dtype, self.facts, _ = kind
         self._home = stream
         self.shown = False
         self.users: Users = stream
-        # What a call reads: the address and the facts, made once.
-        self.entry = (pointer, facts)
 
     def __del__(self) -> None:
         if not self.pointer:
@@ -148,12 +149,11 @@ class DeviceArray:
 
     def _show(self, stream: int | None) -> None:
         """Let another library's stream (None for no stream) work on the memory, after all that uses it."""
-        device = self.device
-        others = [s for s in streams_of(self.users) if s.handle != stream]
-        with device.lock:
+        with self.device.lock:
             if stream is not None:
-                for other in others:
-                    other.order_before(stream)
+                for other in streams_of(self.users):
+                    if other.handle != stream:
+                        other.order_before(stream)
             self.shown = True
             self.users = shown(self.users)
 
@@ -255,6 +255,8 @@ class Step(NamedTuple):
                 return False
             for stream in self.waits:
                 stream.order_before(on.handle)
+            if tuple([array.users for array in arrays]) != self.before:
+                return False
             for i, users in enumerate(self.after):
                 arrays[i].users = users
         return True
@@ -267,27 +269,35 @@ def use_on(on: Stream, arrays: Sequence[tuple[DeviceArray, bool]]) -> Step | Non
     of its own. An array may stand here twice.
     """
     device = on.device
+    with device.lock:
+        while True:
+            before = tuple([array.users for array, _ in arrays])
+            after, waits, hidden = _used(on, arrays)
+            wait_for(waits, on)
+            # Only now: who finds the stream among the users launches without waiting. What the collector finalized
+            # meanwhile may have launched, too.
+            if all(array.users is users for (array, _), users in zip(arrays, before, strict=True)):
+                break
+        for (array, _), users in zip(arrays, after, strict=True):
+            array.users = users
+    return None if hidden else Step(before, after, tuple(stream for stream in waits if stream is not on))
+
+
+def _used(on: Stream, arrays: Sequence[tuple[DeviceArray, bool]]) -> tuple[tuple[Users, ...], dict[Stream, None], bool]:
+    """The users after a use, what it waits for, and whether another library may have work of its own."""
     waits: dict[Stream, None] = {}
     hidden = False
-    with device.lock:
-        before = tuple([array.users for array, _ in arrays])
-        for array, written in arrays:
-            users, behind = (after_write if written else after_read)(array.users, on)
-            if array.shown:
-                hidden = True
-                users = shown(users)
-                waits[default_stream(device)] = None
-            array.users = users
-            for stream in behind:
-                waits[stream] = None
-        after = tuple([array.users for array, _ in arrays])
-        try:
-            wait_for(waits, on)
-        except DeviceError:
-            for (array, _), users in zip(arrays, before, strict=True):
-                array.users = users
-            raise
-    return None if hidden else Step(before, after, tuple(stream for stream in waits if stream is not on))
+    now: dict[int, Users] = {id(array): array.users for array, _ in arrays}
+    for array, written in arrays:
+        users, behind = (after_write if written else after_read)(now[id(array)], on)
+        if array.shown:
+            hidden = True
+            users = shown(users)
+            waits[default_stream(on.device)] = None
+        now[id(array)] = users
+        for stream in behind:
+            waits[stream] = None
+    return tuple([now[id(array)] for array, _ in arrays]), waits, hidden
 
 
 def _unnamed(stream: int) -> int:

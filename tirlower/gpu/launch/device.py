@@ -18,11 +18,32 @@ from tirlower.gpu.launch.driver import Driver, open_driver
 if TYPE_CHECKING:
     from tirlower.gpu.launch.stream import Stream
 
-__all__ = ["Device", "device_of"]
+__all__ = ["Device", "OrderLock", "device_of"]
 
 _KEPT: Final = 64
 _NOT_SUPPORTED: Final = 801
 """CUDA_ERROR_NOT_SUPPORTED."""
+
+
+class OrderLock:
+    """What is held where arrays of a device are put in order: by its thread again, too, for what the collector finalizes in
+    between may launch.
+
+    Machine code does not wait for it: it leaves arrays as they are while the word at ``held`` is not 0.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._count = ctypes.c_uint64(0)
+        self.held: Final = ctypes.addressof(self._count)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._count.value += 1
+
+    def __exit__(self, *error: object) -> None:
+        self._count.value -= 1
+        self._lock.release()
 
 
 class Device:
@@ -49,8 +70,7 @@ class Device:
         self.max_shared: Final = self.attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
         self.pooled: Final = bool(self.attribute(DeviceAttribute.MEMORY_POOLS_SUPPORTED))
         self.streams: Final[weakref.WeakValueDictionary[int, Stream]] = weakref.WeakValueDictionary()
-        # Reentrant: what the collector finalizes in between may launch, too.
-        self.lock: Final = threading.RLock()
+        self.lock: Final = OrderLock()
         #: the legacy default stream, when it was asked for
         self.default: Stream | None = None
         self._kept: list[Stream] = []
@@ -61,6 +81,8 @@ class Device:
         self.give: Callable[[int, int], int] = self.give_back
         self.order: Callable[[int, int, int], int] = self.order_streams
         self.quick: tuple[object, ...] = ()
+        #: the addresses of that code for two streams, and of its table
+        self.order_code: tuple[int, int] = (0, 0)
         self._threads = threading.local()
 
     def attribute(self, attribute: DeviceAttribute) -> int:
@@ -167,6 +189,7 @@ class Device:
             self.give = functools.partial(give, address)
         four = (ctypes.c_void_p,) * 4
         self.order = functools.partial(ctypes.CFUNCTYPE(ctypes.c_int32, *four)(entry.order), address)
+        self.order_code = (entry.order, address)
         self.quick = (words,)
 
     def free(self, pointer: int, stream: int) -> None:

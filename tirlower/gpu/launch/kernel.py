@@ -6,7 +6,8 @@ import functools
 import struct
 import threading
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Final, cast
 
 from tirlower.call.extents import Extent
 from tirlower.call.parameters import apart
@@ -21,6 +22,7 @@ from tirlower.gpu.launch.device import Device, device_of
 from tirlower.gpu.launch.driver import Driver, open_driver
 from tirlower.gpu.launch.host_function import HostFunction, launches_of
 from tirlower.gpu.launch.loaded_module import LoadedModule
+from tirlower.gpu.launch.native import NativeCalls, NativelyCalled, native_class, takes_native_calls
 from tirlower.gpu.launch.plan import Plan, Planner, allocated_slots
 from tirlower.gpu.launch.report import WARP, GpuReport, make_report
 from tirlower.gpu.launch.signature import device_signature
@@ -37,7 +39,7 @@ __all__ = ["GpuKernel"]
 _MOST_PLANS: Final = 4096
 
 
-class GpuKernel(FunctionLike):
+class GpuKernel(FunctionLike, NativelyCalled):
     """A function compiled for a GPU: call it with arrays in device memory and scalars.
 
     Arrays are those of ``tl.gpu`` (``to_device``, ``empty``), CuPy, PyTorch, and anything with
@@ -91,14 +93,17 @@ class GpuKernel(FunctionLike):
         self._plans: dict[Hashable, Plan] = {}
         self._readers: dict[type, Reader] = {}
         self._inputs = self.signature.inputs
+        self._class = type(self)
+        self._call = self._compiled(own)
+        self._native: NativeCalls | None = None
+        self._symbols = len(own.symbols) + 1 + len(allocated_slots(self.signature))
         # Python looks for the code of a call on the class. One written for the parameters takes them as they come, which
         # is a quarter faster than one that packs and unpacks them.
-        cls = type(self)
-        self.__class__ = type(cls.__name__, (cls,), {"__call__": self._compiled(own)})
+        self.__class__ = type(self._class.__name__, (self._class,), {"__call__": self._call})
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    def _compiled(self, own: Signature) -> object:
+    def _compiled(self, own: Signature) -> FunctionType:
         """The call as a Python function written for the parameters; ``own`` is the host function's signature."""
         layout = struct.Struct(_layout(self.signature, own))
         self._slots = layout.size // 8 if self.signature.outputs else 0
@@ -119,7 +124,7 @@ class GpuKernel(FunctionLike):
             "missing": object(),
         }
         exec(compile(self.call_source(scope), f"<call of {self.name}>", "exec"), scope)
-        return scope["call"]
+        return cast("FunctionType", scope["call"])
 
     def call_source(self, scope: dict[str, object]) -> str:
         """The source of the call; what it refers to is put into ``scope``."""
@@ -140,7 +145,8 @@ class GpuKernel(FunctionLike):
                 other = f"(readers.get(v{i}.__class__) or find(v{i}))(v{i})"
                 reads += [
                     f"        if v{i}.__class__ is DeviceArray:",
-                    f"            p{i}, f{i} = v{i}.entry",
+                    f"            p{i} = v{i}.pointer",
+                    f"            f{i} = v{i}.facts",
                     f"            u{i} = v{i}.users",
                     "        else:",
                     f"            p{i}, f{i} = {other}",
@@ -175,8 +181,8 @@ class GpuKernel(FunctionLike):
             "    if plan is None:",
             f"        plan = prepare(key, {given}, {taken})",
         ]
+        together = f"({', '.join(pointers)},)" if pointers else "()"
         if pointers:
-            together = f"({', '.join(pointers)},)"
             lines += [
                 f"    if {together} not in plan.known:",
                 f"        plan = recheck(plan, key, {given}, {taken}, {together})",
@@ -241,6 +247,10 @@ class GpuKernel(FunctionLike):
             "        raise error",
             "    if waits and stream is None:",
             "        plan.publish(on)",
+        ]
+        lines += [
+            "    if self._native is not None:",
+            f"        self._native.learn(plan, key, {given}, {together})",
         ]
         made = [f"o{i}" for i in range(len(sig.outputs))]
         if made or self.host.returns is not None:
@@ -309,7 +319,17 @@ class GpuKernel(FunctionLike):
             bound = self._bound.get(device)
             if bound is None:
                 bound = self._bound[device] = loaded.bind(self.host, self._slots)
+                if len(self._bound) == 1 and takes_native_calls(self.signature, self._symbols, self.host.returns):
+                    self._go_native(bound.native)
             return bound
+
+    def _go_native(self, code: int) -> None:
+        """Let Python call machine code from now on, which leaves to the call in Python what it does not know."""
+        if code:
+            slow = MethodType(self._call, self)
+            self._native = NativeCalls(self.signature, self._planner, self._symbols, slow)
+            self._native.enter(self, code)
+            self.__class__ = native_class(self._class)
 
     # -- what it is --------------------------------------------------------------------------------------------------
 

@@ -47,10 +47,11 @@ class Plan:
     ``outputs`` the arrays to allocate; ``uses`` the positions of our own arrays, and whether each is written. ``sources`` say
     on which streams the libraries of the other arrays work; a call without a stream runs on the first of them (``default``
     where there is none), and only the ``others`` are to be waited for. ``known`` are addresses that were checked,
-    ``ordered`` a stream with the users of the arrays that were found in order on it.
+    ``ordered`` a stream with the users of the arrays that were found in order on it. ``line`` is what machine code has of
+    it, False where it cannot (:mod:`~tirlower.gpu.launch.native`).
     """
 
-    __slots__ = ("_steps", "default", "device", "host", "known", "offsets", "ordered", "others", "outputs", "places", "sources", "spans", "symbols", "uses", "views")  # fmt: skip
+    __slots__ = ("_steps", "default", "device", "host", "known", "line", "offsets", "ordered", "others", "outputs", "places", "sources", "spans", "symbols", "uses", "views")  # fmt: skip
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class Plan:
         chosen = sources[0] if sources and callable(sources[0]) else 0
         self.others = tuple(source for source in sources if source != chosen)
         self.known: set[tuple[int, ...]] = set()
+        self.line: object = None
         self.ordered: tuple[object, ...] = ()
         self._steps: dict[tuple[object, ...], tuple[Step, tuple[object, ...]]] = {}
 
@@ -154,6 +156,20 @@ class Planner(ArgumentRules):
         self._meeting = [(order[a.name], order[b.name]) for a, b in self._pairs]
         self._slots = allocated_slots(signature)
         self._offset_of = [list(self._buffers).index(p.name) for p in self._arrays]
+
+    @property
+    def alignments(self) -> tuple[int, ...]:
+        """The bytes to which the addresses of the arrays passed are aligned."""
+        return tuple(self._alignments[param.name] for param in self._arrays)
+
+    @property
+    def meeting(self) -> tuple[tuple[int, int], ...]:
+        """The positions, among the arrays passed, of pairs that may share no memory."""
+        return tuple(self._meeting)
+
+    def moved(self, plan: Plan) -> tuple[int, ...]:
+        """The bytes that the address of each array passed is moved by."""
+        return tuple(plan.offsets[i] for i in self._offset_of)
 
     # -- a new kind of call ------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import SupportsIndex, cast
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError
 from tirlower.gpu.launch.constants import STREAM_LEGACY, STREAM_PER_THREAD
 from tirlower.gpu.launch.device import Device, device_of
+from tirlower.gpu.launch.native_layout import STREAM_SLOTS
 
 __all__ = ["Event", "Stream", "default_stream", "stream_handle", "stream_on"]
 
@@ -20,7 +21,8 @@ class Stream:
     handle by which any thread may order itself behind it: its own, but for a thread's default stream.
     """
 
-    __slots__ = ("__weakref__", "_event", "_owner", "_owns", "common", "device", "handle")
+    # Machine code reads them by their places, which follow from their names (native_layout).
+    __slots__ = STREAM_SLOTS
 
     def __init__(self, device: Device | None = None, *, non_blocking: bool = True) -> None:
         self._owns = False

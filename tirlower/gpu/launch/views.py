@@ -66,7 +66,7 @@ def reader_of(value: object) -> Reader:
 
 
 def _read_ours(value: DeviceArray) -> tuple[int, Hashable]:
-    return value.entry
+    return value.pointer, value.facts
 
 
 class TorchFacts(NamedTuple):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tirlower.call.dtypes import element_type, numpy_dtype
 from tirlower.call.signature import BufferParam, Extent, Sym
+from tirlower.call.vectorcall import TYPE
 from tirlower.emit.llvm_text import I1, I8, I32, I64, PTR, Value, null
 from tirlower.llvm.entry import layout
 from tirlower.llvm.entry.emit_extents import emit_compound
@@ -88,7 +89,7 @@ class ArrayReader:
         both), and the strides, which NumPy counts in bytes and DLPack in elements.
         """
         frame, b = self.frame, self.frame.b
-        cls = frame.field(obj, layout.TYPE, PTR)
+        cls = frame.field(obj, TYPE, PTR)
         as_array, as_tensor, merged = (frame.new_block(name) for name in ("array", "tensor", "read"))
         b.cond_br(b.icmp("eq", cls, frame.slot("ndarray")), as_array, as_tensor)
         frame.enter(as_array)

@@ -12,6 +12,7 @@ from typing import Final
 from tirlower.call.dtypes import ElementType, element_type
 from tirlower.call.scalars import BadScalar, scalar_bits
 from tirlower.call.signature import ScalarParam
+from tirlower.call.vectorcall import HEADER, TYPE
 from tirlower.emit.llvm_text import (
     DOUBLE,
     FALSE,
@@ -33,7 +34,6 @@ from tirlower.emit.llvm_text import (
     int_type,
     null,
 )
-from tirlower.llvm.entry import layout
 from tirlower.llvm.entry.entry_frame import Frame
 
 __all__ = ["box", "default_value", "read_optional", "read_scalar", "scalar_type"]
@@ -125,17 +125,17 @@ def _python_int(frame: Frame, obj: Value) -> Value:
 
 def _read_int(frame: Frame, kind: ElementType, obj: Value) -> Value:
     b = frame.b
-    cls = frame.field(obj, layout.TYPE, PTR)
+    cls = frame.field(obj, TYPE, PTR)
     join = frame.new_block("int")
     arms: _Arms = []
     other = _when_class(frame, cls, "int")
     _arm(frame, arms, _python_int(frame, obj), join, other)
     if kind.bits in (8, 16, 32) and kind.itemsize:
         other = _when_class(frame, cls, f"scalar:{kind.name}")
-        stored = frame.field(obj, layout.HEADER, scalar_type(kind.name))
+        stored = frame.field(obj, HEADER, scalar_type(kind.name))
         _arm(frame, arms, b.sext(stored, I64) if kind.signed else b.zext(stored, I64), join, other)
     other = _when_class(frame, cls, "scalar:int64")
-    _arm(frame, arms, frame.field(obj, layout.HEADER, I64), join, other)
+    _arm(frame, arms, frame.field(obj, HEADER, I64), join, other)
     number = _join(frame, arms, join, I64)
     if kind.bits == 64:
         if not kind.signed:
@@ -155,8 +155,8 @@ def _read_bool(frame: Frame, obj: Value) -> Value:
     arms: _Arms = [(true, b.block)]
     b.cond_br(b.or_(true, false), join, other)
     frame.enter(other)
-    frame.require(b.icmp("eq", frame.field(obj, layout.TYPE, PTR), frame.slot("scalar:bool")), "numpy")
-    arms.append((b.icmp("ne", frame.field(obj, layout.HEADER, I8), const(I8, 0)), b.block))
+    frame.require(b.icmp("eq", frame.field(obj, TYPE, PTR), frame.slot("scalar:bool")), "numpy")
+    arms.append((b.icmp("ne", frame.field(obj, HEADER, I8), const(I8, 0)), b.block))
     b.br(join)
     frame.enter(join)
     return b.phi(TRUE.type, "flag", arms)
@@ -164,10 +164,10 @@ def _read_bool(frame: Frame, obj: Value) -> Value:
 
 def _read_float(frame: Frame, kind: ElementType, obj: Value) -> Value:
     b = frame.b
-    cls = frame.field(obj, layout.TYPE, PTR)
+    cls = frame.field(obj, TYPE, PTR)
     if kind.name == "float16":
         frame.require(b.icmp("eq", cls, frame.slot("scalar:float16")), "half")
-        return b.bitcast(frame.field(obj, layout.HEADER, I16), HALF)
+        return b.bitcast(frame.field(obj, HEADER, I16), HALF)
     if kind.name not in ("float32", "float64"):
         # Rounding to these formats is Python's: it needs library functions that may not be there.
         frame.require(FALSE, "never")
@@ -176,10 +176,10 @@ def _read_float(frame: Frame, kind: ElementType, obj: Value) -> Value:
     arms: _Arms = []
     for name in ("float", "scalar:float64"):
         other = _when_class(frame, cls, name)
-        _arm(frame, arms, frame.field(obj, layout.HEADER, DOUBLE), join, other)
+        _arm(frame, arms, frame.field(obj, HEADER, DOUBLE), join, other)
     if kind.name == "float32":
         other = _when_class(frame, cls, "scalar:float32")
-        _arm(frame, arms, b.fpext(frame.field(obj, layout.HEADER, FLOAT), DOUBLE), join, other)
+        _arm(frame, arms, b.fpext(frame.field(obj, HEADER, FLOAT), DOUBLE), join, other)
     other = _when_class(frame, cls, "int")
     _arm(frame, arms, b.sitofp(_python_int(frame, obj), DOUBLE), join, other)
     number = _join(frame, arms, join, DOUBLE)

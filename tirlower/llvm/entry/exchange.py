@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from tirlower.call.dlpack import capsule_is, capsule_pointer
+from tirlower.call.vectorcall import word
 from tirlower.llvm.entry import layout
 from tirlower.llvm.entry.helpers import require_helper
 from tirlower.llvm.entry.process_table import table
@@ -25,6 +26,6 @@ def register_exchange(cls: type) -> None:
     if capsule is None or not capsule_is(capsule, b"dlpack_exchange_api"):
         return
     api = capsule_pointer(capsule, b"dlpack_exchange_api")
-    function = layout.word(api + 8 * _EXCHANGE_API_FUNCTION)
+    function = word(api + 8 * _EXCHANGE_API_FUNCTION)
     if ctypes.c_uint32.from_address(api).value == 1 and function and table.register_exchange(cls, function):
         require_helper("helper:dlpack")

@@ -15,13 +15,10 @@ from typing import Final
 
 import numpy as np
 
+from tirlower.call.vectorcall import HEADER, TYPE, word
 from tirlower.ir.dtype import Array
 
 __all__ = ["NATIVE", "WHY_NOT", "array_api", "layout_key", "self_test"]
-
-#: size of the object header, and the offset of the type in it
-HEADER: Final = object.__basicsize__
-TYPE: Final = HEADER - 8
 
 # PyArrayObject
 DATA: Final = HEADER
@@ -47,8 +44,7 @@ DL_OFFSET: Final = 40
 DL_SIZE: Final = 48
 DL_CPU: Final = 1
 
-# The callable object (tirlower.llvm.entry.callable): its code pointer, then its Python slots in alphabetical order
-SELF_VECTORCALL: Final = HEADER
+# The callable object (tirlower.llvm.entry.callable): behind its code pointer, its Python slots in alphabetical order
 SELF_BOX: Final = HEADER + 8
 SELF_KEEP: Final = HEADER + 16
 SELF_REPORT: Final = HEADER + 24
@@ -78,11 +74,6 @@ def array_api() -> int:
         ctypes.cast(pointer_of, ctypes.c_void_p).value or 0
     )
     return int(get(capsule, None))
-
-
-def word(address: int) -> int:
-    """The 64-bit word at an address."""
-    return int(ctypes.c_uint64.from_address(address).value)
 
 
 def _int(address: int) -> int:
@@ -154,15 +145,6 @@ def _api_test() -> str | None:
     if word(table + 8 * API_ARRAY_TYPE) != id(np.ndarray):
         return "unknown order of NumPy's table of C functions"
     return None
-
-
-def python_function(name: str) -> int:
-    """The address of a function of Python's C API.
-
-    Raises:
-        AttributeError: this Python does not export it.
-    """
-    return int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
 
 
 #: None where the native entry works; else the reason, in words

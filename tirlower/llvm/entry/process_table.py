@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from tirlower.call.dtypes import numpy_dtype, scalar_class
+from tirlower.call.vectorcall import python_function, word
 from tirlower.llvm.entry import layout
 
 __all__ = ["TABLE_SIZE", "TABLE_SYMBOL", "ProcessTable", "slot", "table"]
@@ -92,10 +93,10 @@ class ProcessTable:
         if not layout.NATIVE:
             return
         for name in _FUNCTIONS:
-            self._slots[slot(name)] = layout.python_function(name)
+            self._slots[slot(name)] = python_function(name)
         api = layout.array_api()
         for name, index in _NUMPY_FUNCTIONS.items():
-            self._slots[slot(name)] = layout.word(api + 8 * index)
+            self._slots[slot(name)] = word(api + 8 * index)
         for name, value in _OBJECTS.items():
             self._object(name, value)
 
