@@ -77,6 +77,23 @@ def test_a_loop_around_loops_says_that_it_stays() -> None:
     assert hints('T.serial(9, annotations={"pragma_unroll": 3})', "range(n)") == {"llvm.loop.unroll.count"}
 
 
+def test_a_loop_of_so_many_vectors_is_a_loop_that_stays() -> None:
+    """LLVM leaves one of 64 statements of four vectors a loop, and copied it for each iteration around it."""
+
+    def hints(inner: int) -> set[str]:
+        text = llvm_text(f"""
+        @T.prim_func
+        def kernel(A: T.Buffer((9, 4096), "float32")):
+            for i, j in T.grid(9, {inner}):
+                for k in T.vectorized(64):
+                    A[i, j * 64 + k] = A[i, j * 64 + k] * T.float32(2)
+        """)
+        return set(re.findall(r"llvm\.loop\.unroll\.\w+", text))
+
+    assert hints(64) == {"llvm.loop.unroll.disable"}
+    assert hints(4) == set()
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint32"])
 def test_loop_variables_of_every_width(dtype: str) -> None:
     f = build(f"""

@@ -18,6 +18,7 @@ from tirlower.ir.annotations import NO_UNROLL, REDUCTION, number_of
 from tirlower.ir.expr import Add, BufferLoad, Call, Expr, IntImm, Mul, Sub, Var
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op
+from tirlower.ir.query import each
 from tirlower.ir.stmt import Assert, AttrStmt, Bind, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.rewrite.reductions.chains import reassociable
 
@@ -29,6 +30,10 @@ NO_MEMCPY: Final = "no-builtin-memcpy"
 #: names of values in all iterations of a loop up to which LLVM may write them out: it does up to 300 instructions, once
 #: it has simplified them; a convolution of 72 products has 288, and 2,000 names before
 _WRITTEN_OUT: Final = 3000
+
+#: instructions up to which LLVM writes a loop out, and the bits of the widest vector register
+_INSTRUCTIONS: Final = 300
+_WIDEST: Final = 512
 
 _REINTERPRET: Final = Op.get("tir.reinterpret")
 
@@ -211,8 +216,19 @@ def _note_inner(outer: Loop, op: For, inner: Loop, names: int) -> None:
     size = names + inner.copied
     outer.holds_loop |= inner.holds_loop or not isinstance(op.extent, IntImm) or bool(op.annotations.get(NO_UNROLL))
     if isinstance(op.extent, IntImm):
-        outer.holds_loop |= op.kind is not ForKind.UNROLLED and op.extent.value * size > _WRITTEN_OUT
+        if op.kind is not ForKind.UNROLLED:
+            outer.holds_loop |= op.extent.value * size > _WRITTEN_OUT or op.extent.value * _least(op) > _INSTRUCTIONS
         outer.copied += (op.extent.value - 1) * size
+
+
+def _least(op: For) -> int:
+    """Instructions of an iteration that stay, however much LLVM simplifies: those that load and store whole vectors."""
+    count = 0
+    for stmt in _statements(op.body):
+        if isinstance(stmt, BufferStore) and stmt.value.dtype.lanes > 1:
+            vectors = [stmt.value.dtype, *(load.dtype for load in each(BufferLoad, stmt.value) if load.dtype.lanes > 1)]
+            count += sum(-(-dtype.lanes * dtype.bits // _WIDEST) for dtype in vectors)
+    return count
 
 
 def loop_hints(em: Emitter, op: For, in_order: bool, holds_loop: bool) -> Metadata | None:
