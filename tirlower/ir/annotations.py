@@ -23,6 +23,7 @@ __all__ = [
     "NONTEMPORAL",
     "NO_UNROLL",
     "REDUCTION",
+    "STRIDES_APART",
     "UNCHECKED",
     "UNIT",
     "entries_of",
@@ -79,6 +80,10 @@ loop it is the permission for that alone: LLVM makes lanes of the sums and produ
 
 UNCHECKED = "tir.unchecked"
 """On a loop whose kind is taken on the user's word; the value is the reason, for the report."""
+
+STRIDES_APART = "tir.strides_apart"
+"""On a function, when true: its loops run in another order than they were written in, which was proved of subscripts. Of arrays
+whose strides come with the call, it is checked that no two subscripts name one element."""
 
 SUMS_APART = "tir.sums_apart"
 """On a function: whether the sums of its updates stay apart from their products, all (True) or none (False). Without it

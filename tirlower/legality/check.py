@@ -33,7 +33,9 @@ class CheckedModule:
     in_place: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
 
-def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, lifts: bool = True) -> CheckedModule:
+def check_legality(
+    mod: IRModule, ctx: PassContext, *, in_order: bool = False, lifts: bool = True, written: IRModule | None = None
+) -> CheckedModule:
     """Prove that every loop computes what its serial form computes, and that every access is inside its buffer.
 
     Raises :class:`LegalityError` for a loop that does not (with two iterations that meet in one element) or for which
@@ -43,6 +45,7 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, l
     ``"refuse"``. ``{"tir.legality": "off"}`` leaves all of this out. With ``in_order`` loops are not asked about: they
     run in the order of the script, and lanes in step, whatever they share (the module is :func:`overlapping`'s). With
     ``lifts`` guards stand before the loops that do not change them; kernels of GPUs are made of nests without any between.
+    ``written`` is the checked module of which a schedule made this one: calls whose strides the schedule cannot take run it.
 
     >>> from tirlower.script import parse
     >>> func = parse('''
@@ -69,7 +72,8 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, l
         held = with_regions_held(func, poly.PureFunctions(mod).has)
         scop = poly.extract(held, mod, wrapping=ctx.option("tir.scalar_overflow") != "none", strides_checked=True)
         loops = tuple(loop_notes(name, func, "in order")) if in_order else check_loops(name, scop)
-        guarded, found = _check_accesses(name, scop, mod, mode, debug, lifts)
+        before = None if written is None else written[name]
+        guarded, found = _check_accesses(name, scop, mod, mode, debug, lifts, before)
         if "global_symbol" in func.attrs:
             pairs[str(func.attrs["global_symbol"])] = poly.in_place(scop)
         checks = checks.merged(replace(found, loops=loops))
@@ -80,7 +84,7 @@ def check_legality(mod: IRModule, ctx: PassContext, *, in_order: bool = False, l
 
 
 def _check_accesses(
-    name: str, scop: poly.Scop, mod: IRModule, mode: str, debug: bool, lifts: bool
+    name: str, scop: poly.Scop, mod: IRModule, mode: str, debug: bool, lifts: bool, written: PrimFunc | None
 ) -> tuple[PrimFunc, CheckReport]:
     """The function with its guards, and what was found of its accesses and assumptions."""
     judged = judge_accesses(name, scop, mode)
@@ -94,7 +98,7 @@ def _check_accesses(
         made, guarded = insert_guards(
             name, func, judged, poly.PureFunctions(mod).has, loops_over, accesses=mode != "trust", lifts=lifts
         )
-    made = require_nested_strides(func, scop, without_idle_jumps(scop, made))
+    made = require_nested_strides(func, scop, without_idle_jumps(scop, made), written)
     if mode != "trust":
         made = require_words(scop, made)
     return made, CheckReport(

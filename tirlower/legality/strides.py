@@ -1,32 +1,46 @@
-"""Strides that a call brings: where a proof took subscripts for elements, the call is refused if two are one element."""
+"""Strides that a call brings: where a proof took subscripts for elements, and two of them are one, the call is refused, or runs
+what was written."""
 
 from __future__ import annotations
 
 from tirlower.ir import build
+from tirlower.ir.annotations import STRIDES_APART
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import Expr, const
 from tirlower.ir.failure_message import failure
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.stmt import Assert, ForKind, seq
+from tirlower.ir.refresh import refresh_binders
+from tirlower.ir.stmt import Assert, ForKind, IfThenElse, seq
 from tirlower.poly import Scop
 
 __all__ = ["require_nested_strides"]
 
 
-def require_nested_strides(func: PrimFunc, scop: Scop, body: PrimFunc) -> PrimFunc:
-    """``body`` (the function with its guards) behind an assertion for each parameter of symbolic strides that a parallel,
-    vectorized or thread-bound loop of ``func`` writes: no two of its subscripts name one element."""
+def require_nested_strides(func: PrimFunc, scop: Scop, body: PrimFunc, written: PrimFunc | None = None) -> PrimFunc:
+    """``body`` (the function with its guards) behind an assertion for each parameter of symbolic strides that it writes where that
+    matters: in a parallel, vectorized or thread-bound loop of ``func``, or anywhere once its loops were put into another order.
+    It says that no two of its subscripts name one element. A call for which that is not so runs ``written`` where that is given.
+    """
+    reordered = bool(func.attrs.get(STRIDES_APART))
     asserts = []
     for buffer, accesses in scop.nested_strides.items():
-        if any(loop.kind is not ForKind.SERIAL for a in accesses if a.is_write for loop in a.loops):
+        at_once = any(loop.kind is not ForKind.SERIAL for a in accesses if a.is_write for loop in a.loops)
+        if at_once or reordered:
             text = (
                 f"{func.name}: the strides of {buffer.name} may let two of its subscripts name one element "
                 f"(shape {_braces(buffer, 0)}, strides in elements {_braces(buffer, len(buffer.shape))}), "
-                "and its loops run at once: pass an array whose rows do not overlap, such as a copy"
+                f"and its loops run {'at once' if at_once else 'in another order'}: "
+                "pass an array whose rows do not overlap, such as a copy"
             )
             message = failure("ValueError", text, *buffer.shape, *buffer.strides)
             asserts.append(Assert(_nested(buffer), message, span=None))
-    return body.with_body(seq(*asserts, body.body)) if asserts else body
+    if not asserts:
+        return body
+    if written is None:
+        return body.with_body(seq(*asserts, body.body))
+    return body.with_body(
+        IfThenElse(build.all_of(*(each.condition for each in asserts)), body.body, refresh_binders(written.body))
+    )
 
 
 def _braces(buffer: Buffer, first: int) -> str:

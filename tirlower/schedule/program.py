@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tirlower.ir.annotations import NOALIAS, SUMS_APART
+from tirlower.ir.annotations import NOALIAS, STRIDES_APART, SUMS_APART
+from tirlower.ir.expr import IntImm
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.rewrite.reductions.chains import carried_by_all_loops, sums_of_updates
 from tirlower.schedule.state import State
@@ -31,6 +32,10 @@ def _as_written(func: PrimFunc, origin: PrimFunc | None) -> PrimFunc:
     """A function with what it relies on, and what its old loops decided."""
     if NOALIAS not in func.attrs:
         func = func.with_attr(NOALIAS, True)
+    if STRIDES_APART not in func.attrs and any(
+        not isinstance(stride, IntImm) for buffer in func.buffers for stride in buffer.strides
+    ):
+        func = func.with_attr(STRIDES_APART, True)
     if origin is not None and SUMS_APART not in func.attrs:
         sums, apart = sums_of_updates(origin.body), set(map(id, carried_by_all_loops(origin.body)))
         of = {id(operation) in apart for operation in sums}
