@@ -116,7 +116,9 @@ def plain_loops(name: str, dtype: str, size: int) -> dict[str, Callable[[], obje
     call = f"{'XYZ'[len(args)]}[i] = T.{name}({', '.join(f'{p}[i]' for p in 'XYZ'[: len(args)])})"
     found: dict[str, Callable[[], object]] = {}
     for kind, loop in (("plain", "range"), ("vectorized", "T.vectorized")):
-        kernel = tl.build(parse(f"@T.prim_func\ndef f({arrays}):\n    for i in {loop}({size}):\n        {call}\n"))
+        kernel = tl.build(
+            parse(f"@T.prim_func\ndef f({arrays}):\n    for i in {loop}({size}):\n        {call}\n"), schedule="none"
+        )
         found[kind] = partial(kernel, *args, np.empty_like(args[0]))
     return found
 

@@ -62,7 +62,7 @@ def _measured(
     rounds: int,
     slice_seconds: float,
 ) -> tuple[str, str, float, float, float]:
-    written = tl.build(program, TARGET)
+    written = tl.build(program, TARGET, schedule="none")
     args, others = one.make(size), one.make(size)
     timings = interleave(
         {"auto": lambda: auto(*args), "none": lambda: written(*others)}, rounds, slice_seconds, 0.0, time.thread_time

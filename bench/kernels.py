@@ -159,7 +159,7 @@ def rows(threads: int, side: int = 2048) -> dict[str, dict[str, Candidate]]:
     found: dict[str, dict[str, Candidate]] = {}
 
     def add(label: str, func: PrimFunc, inputs: list[Any], shape: tuple[int, ...], peer: Any, **more: Any) -> None:
-        kernel = tl.build(func, target)
+        kernel = tl.build(func, target, schedule="none")
         ours, theirs = np.empty(shape, np.float32), np.empty(shape, np.float32)
         kernel(*inputs, ours)
         entry: dict[str, Candidate] = {"tirlower": lambda: kernel(*inputs, ours)}
@@ -198,7 +198,7 @@ def matmul_rows() -> dict[str, dict[str, Candidate]]:
     for side in (512, 1024):
         a, b = (rng.standard_normal((side, side), dtype=np.float32) for _ in range(2))
         ours = np.empty_like(a)
-        kernel = tl.build(tiled(side, side, side))
+        kernel = tl.build(tiled(side, side, side), schedule="none")
         kernel(a, b, ours)
         np.testing.assert_allclose(ours, a @ b, rtol=1e-2, atol=1e-2)
         found[f"matmul {side}^3"] = {
@@ -217,7 +217,7 @@ def exp_rows() -> dict[str, dict[str, Candidate]]:
     n = 1 << 24
     x = np.random.default_rng(0).uniform(-10, 10, n).astype(np.float32)
     ours = np.empty_like(x)
-    kernel = tl.build(exp_kernel(n))
+    kernel = tl.build(exp_kernel(n), schedule="none")
     kernel(x, ours)
     np.testing.assert_allclose(ours, np.exp(x), rtol=1e-6)
     return {"exp 16M": {"tirlower": lambda: kernel(x, ours), "numpy": lambda: np.exp(x, out=ours)}}
@@ -227,7 +227,7 @@ def scratch_rows() -> dict[str, dict[str, Candidate]]:
     """A kernel whose scratch memory is too large for the C library to keep, against NumPy, whose temporary is as large."""
     x = np.random.default_rng(0).standard_normal(1 << 24, dtype=np.float32)
     ours = np.empty_like(x)
-    kernel = tl.build(through_scratch(x.size))
+    kernel = tl.build(through_scratch(x.size), schedule="none")
     kernel(x, ours)
     np.testing.assert_array_equal(ours, (x * np.float32(2))[::-1])
 

@@ -41,7 +41,7 @@ def prefetch_rows() -> dict[str, dict[str, Candidate]]:
     y = np.empty((rows, width), np.float32)
     entry: dict[str, Candidate] = {}
     for name, ahead in (("tirlower", 8), ("no prefetch", 0)):
-        kernel = tl.build(gathered_rows(table, rows, width, ahead))
+        kernel = tl.build(gathered_rows(table, rows, width, ahead), schedule="none")
         kernel(x, places, y)
         np.testing.assert_array_equal(y, np.sqrt(x[places]))
         entry[name] = lambda kernel=kernel: kernel(x, places, y)
@@ -72,7 +72,7 @@ def ahead_rows() -> dict[str, dict[str, Candidate]]:
     x, y = np.random.default_rng(0).random(n, dtype=np.float32), np.empty(n, np.float32)
     entry: dict[str, Candidate] = {}
     for name, note in (("tirlower", ""), ("not in strips", "tir.llvm_vectorize")):
-        kernel = tl.build(ahead(n, note))
+        kernel = tl.build(ahead(n, note), schedule="none")
         kernel(x, y)
         np.testing.assert_allclose(y, x * 2 + 1, rtol=1e-6)
         entry[name] = lambda kernel=kernel: kernel(x, y)
@@ -110,7 +110,7 @@ def alignment_rows() -> dict[str, dict[str, Candidate]]:
     beside = [tl.aligned_empty((n + 4,), "float32")[4:] for _ in "xy"]
     for array in (x, y, *beside):
         array[:] = 0
-    at_lines, anywhere = tl.build(add(n, True)), tl.build(add(n, False))
+    at_lines, anywhere = tl.build(add(n, True), schedule="none"), tl.build(add(n, False), schedule="none")
     return {
         "add 16 KB at lines": {
             "tirlower": lambda: at_lines(x, y),
@@ -143,7 +143,7 @@ def masked_rows() -> dict[str, dict[str, Candidate]]:
     """Accumulators under a mask, in the first cache."""
     rows, columns = 256, 13
     x, s = np.ones((rows, 16), np.float32), np.empty(16, np.float32)
-    kernel = tl.build(masked_sums(rows))
+    kernel = tl.build(masked_sums(rows), schedule="none")
     kernel(x, columns, s)
     assert s.tolist() == [rows] * columns + [0] * (16 - columns)
     first, out = x[:, :columns], s[:columns]
@@ -204,7 +204,7 @@ def tile_rows() -> dict[str, dict[str, Candidate]]:
     side = 240
     x = np.random.default_rng(0).standard_normal((side, side), dtype=np.float32)
     y = np.empty_like(x)
-    kernel = tl.build(tiled_transpose(side, 8))
+    kernel = tl.build(tiled_transpose(side, 8), schedule="none")
     kernel(x, y)
     np.testing.assert_array_equal(y, x.T)
     return {"transpose 225 KB": {"tirlower": lambda: kernel(x, y), "numpy": lambda: np.copyto(y, x.T)}}
@@ -233,7 +233,7 @@ def store_rows() -> dict[str, dict[str, Candidate]]:
         wanted = y.copy()
         entry: dict[str, Candidate] = {"numpy": peer}
         for name, past in (("tirlower", True), ("ordinary stores", False)):
-            kernel = tl.build(make(size, past))
+            kernel = tl.build(make(size, past), schedule="none")
             y.fill(0)
             kernel(*args)
             np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)

@@ -19,7 +19,7 @@ from tirlower.script import parse
 
 def _builder(text: str) -> Candidate:
     func = parse(text)
-    return lambda: tl.build(func, "llvm -num_threads=1")
+    return lambda: tl.build(func, "llvm -num_threads=1", schedule="none")
 
 
 def heads(note: str = "") -> str:
@@ -56,6 +56,7 @@ def total(A: T.Buffer(({count},), "float32"), S: T.Buffer((1,), "float32")):
             S[0] = S[0] + A[i * 8 + l]
 """),
             "llvm -num_threads=1",
+            schedule="none",
         )
         assert isinstance(kernel, tl.Kernel)
         return kernel
@@ -82,6 +83,7 @@ def dot(A: T.Buffer(({count},), "bfloat16"), B: T.Buffer(({count},), "bfloat16")
 {textwrap.indent(body, " " * 12)}
 """),
             "llvm -num_threads=1",
+            schedule="none",
         )
         assert isinstance(kernel, tl.Kernel)
         return kernel
@@ -118,6 +120,7 @@ def scan(A: T.Buffer(({count},), "float32"), B: T.Buffer(({count},), "float32"))
         carry[0] = B[i * 16 + 15]
 """),
         "llvm -num_threads=1",
+        schedule="none",
     )
     assert isinstance(kernel, tl.Kernel)
     array, out = np.random.default_rng(0).random(count, np.float32), np.zeros(count, np.float32)
@@ -159,7 +162,10 @@ def product(
 def tile_builds() -> dict[str, Candidate]:
     """Builds of a tile of 60 accumulators, beyond the registers of AVX2 and of AVX-512, as a nest of unrolled loops."""
     written, copies = product_by_tile(15, 8, 4), product_by_tile(15, 8, 4, "copies")
-    return {"tirlower": lambda: tl.build(written), "copies in the text": lambda: tl.build(copies)}
+    return {
+        "tirlower": lambda: tl.build(written, schedule="none"),
+        "copies in the text": lambda: tl.build(copies, schedule="none"),
+    }
 
 
 def tiles(rows: int, vectors: int) -> Callable[[], dict[str, Candidate]]:
@@ -174,7 +180,7 @@ def tiles(rows: int, vectors: int) -> Callable[[], dict[str, Candidate]]:
         out = np.empty((rows, 8 * vectors), np.float32)
         calls: dict[str, Candidate] = {}
         for name, loop in (("tirlower", "T.unroll"), ("loops that stay", "T.serial")):
-            kernel = tl.build(product_by_tile(rows, 8, vectors, loop), "llvm -num_threads=1")
+            kernel = tl.build(product_by_tile(rows, 8, vectors, loop), "llvm -num_threads=1", schedule="none")
             kernel(a, b, out)
             np.testing.assert_allclose(out, a.T @ b, rtol=1e-5)
             calls[name] = Call(kernel, (a, b, out))
@@ -238,7 +244,7 @@ def smooth(A: T.Buffer(({row.size},), "float32", align=64), B: T.Buffer(({row.si
     calls: dict[str, Candidate] = {}
     forms = {"tirlower": plain, "three loads": neighbours(lanes, True), "shuffles": neighbours(lanes, False)}
     for name, func in forms.items():
-        kernel = tl.build(func, "llvm -num_threads=1")
+        kernel = tl.build(func, "llvm -num_threads=1", schedule="none")
         kernel(row, out)
         inner = slice(lanes, 4096 + lanes)
         wanted = (row[lanes - 1 : inner.stop - 1] + row[lanes + 1 : inner.stop + 1]) / 4 + row[inner] / 2
@@ -260,7 +266,7 @@ def product(A: T.Buffer(({size}, {size}), "float32"), B: T.Buffer(({size}, {size
     a, b, c = (rng.random((size, size), np.float32) for _ in range(3))
     calls: dict[str, Candidate] = {}
     for name, option in (("tirlower", ""), ("two roundings", " -fast-math-contract=0")):
-        kernel, out = tl.build(func, f"llvm -num_threads=1{option}"), c.copy()
+        kernel, out = tl.build(func, f"llvm -num_threads=1{option}", schedule="none"), c.copy()
         kernel(a, b, out)
         np.testing.assert_allclose(out, c + a @ b, rtol=1e-4)
         calls[name] = Call(kernel, (a, b, out))
@@ -283,6 +289,7 @@ def moments(X: T.Buffer(({count},), "float64"), S: T.Buffer((2,), "float64")):
         S[1] = {update}
 """),
             "llvm -num_threads=1",
+            schedule="none",
         )
         assert isinstance(kernel, tl.Kernel)
         kernel(x, out)

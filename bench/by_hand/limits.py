@@ -139,14 +139,14 @@ def sums_past(n: int, workers: int) -> PrimFunc:
 
 def _fma(machine: Machine, threads: int) -> Limit:
     chains, lanes = min(machine.registers - 4, 12), machine.lanes()
-    kernel = tl.build(multiply_adds(lanes, chains, threads), f"llvm -num_threads={threads}")
+    kernel = tl.build(multiply_adds(lanes, chains, threads), f"llvm -num_threads={threads}", schedule="none")
     x, y = np.full((2, lanes), 0.5, np.float32), np.empty((threads, chains, lanes), np.float32)
     return Limit("GFLOP/s", 2.0 * threads * chains * lanes * _STEPS, lambda: kernel(x, y))
 
 
 def _pairs(machine: Machine, threads: int) -> Limit:
     chains, lanes = min(machine.registers - 4, 12), machine.lanes()
-    kernel = tl.build(pair_products(lanes, chains, threads), f"llvm -num_threads={threads}")
+    kernel = tl.build(pair_products(lanes, chains, threads), f"llvm -num_threads={threads}", schedule="none")
     x, y = np.full((2, lanes), 3, np.int32), np.empty((threads, chains, lanes), np.int32)
     return Limit("GOP/s", 4.0 * threads * chains * lanes * _STEPS, lambda: kernel(x, y))
 
@@ -154,7 +154,7 @@ def _pairs(machine: Machine, threads: int) -> Limit:
 def _read(machine: Machine, threads: int) -> Limit:
     lanes = machine.lanes()
     n = threads * 4 * (_BYTES // 16 // threads // (lanes * 2) + 33) * lanes * 2  # streams no power of two apart
-    kernel = tl.build(reads(n, lanes, threads), f"llvm -num_threads={threads}")
+    kernel = tl.build(reads(n, lanes, threads), f"llvm -num_threads={threads}", schedule="none")
     x, y = np.ones(n, np.float32), np.empty((threads, lanes), np.float32)
     return Limit("GB/s", x.nbytes, lambda: kernel(x, y))
 
@@ -163,7 +163,7 @@ def _copy(past: bool) -> Callable[[Machine, int], Limit]:
     def made(machine: Machine, threads: int) -> Limit:
         x, y = (tl.aligned_empty((_BYTES // 4,), "float32") for _ in "xy")
         x[:] = y[:] = 1
-        kernel = tl.build(parallel_copy(x.size, past, threads), f"llvm -num_threads={threads}")
+        kernel = tl.build(parallel_copy(x.size, past, threads), f"llvm -num_threads={threads}", schedule="none")
         return Limit("GB/s", 2.0 * _BYTES, lambda: kernel(x, y))
 
     return made
@@ -172,7 +172,7 @@ def _copy(past: bool) -> Callable[[Machine, int], Limit]:
 def _sums(machine: Machine, threads: int) -> Limit:
     x, y, z = (tl.aligned_empty((_BYTES // 4,), "float32") for _ in "xyz")
     x[:] = y[:] = z[:] = 1
-    kernel = tl.build(sums_past(x.size, threads), f"llvm -num_threads={threads}")
+    kernel = tl.build(sums_past(x.size, threads), f"llvm -num_threads={threads}", schedule="none")
     return Limit("GB/s", 3.0 * _BYTES, lambda: kernel(x, y, z))
 
 

@@ -39,7 +39,7 @@ class Row(TypedDict):
 def measured(make: Maker, machine: Machine, threads: int, limits: dict[str, Limit], rounds: int) -> Row:
     """One kernel beside its peers and its limit; every result is compared with NumPy's first."""
     case = make(machine)
-    kernel = tl.build(case.func, f"llvm -num_threads={threads} {case.target}")
+    kernel = tl.build(case.func, f"llvm -num_threads={threads} {case.target}", schedule="none")
     case.args[-1].fill(0)
     kernel(*case.args)
     case.check()

@@ -52,7 +52,7 @@ def measured(case: Case, hand: tl.Kernel, func: PrimFunc, threads: int, rounds: 
     auto = tl.build(func, target, schedule="auto")
     build = time.perf_counter() - start
     nest = auto.report().nests[0]
-    plain = tl.build(func, target)
+    plain = tl.build(func, target, schedule="none")
     case.args[-1].fill(0)
     start = clock()
     plain(*case.args)
@@ -87,7 +87,7 @@ def worker(threads: int, rounds: int, only: list[str]) -> None:
     machine = replace(Machine.host(), threads=threads)
     for name in rows_of(only):
         case = cases([])[name](machine)
-        hand = tl.build(case.func, f"llvm -num_threads={threads} {case.target}")
+        hand = tl.build(case.func, f"llvm -num_threads={threads} {case.target}", schedule="none")
         for form, make in NAIVE[name].items():
             print(json.dumps({"name": f"{name}, {form}", **measured(case, hand, make(), threads, rounds)}), flush=True)
 

@@ -67,7 +67,7 @@ def scheduled(
 def same_bits(found: ScheduledFunction, target: str = AVX2, tolerance: float = 0.0) -> None:
     """Machine code of the function and of what was made of it writes the same bytes, or what is near to them."""
     func = found.written
-    plain, made = tl.build(func, target), tl.build(found.function, target)
+    plain, made = tl.build(func, target, schedule="none"), tl.build(found.function, target, schedule="none")
     if hasattr(plain, "lacking"):
         return  # code for a processor that this one is not
     arguments = random_arguments(func, np.random.default_rng(0))

@@ -26,7 +26,7 @@ def of_any_size(
     found = planned(program, target)
     replays(found)
     roundtrips(found.function)
-    plain, made = tl.build(found.written, target), tl.build(found.function, target)
+    plain, made = tl.build(found.written, target, schedule="none"), tl.build(found.function, target, schedule="none")
     rng = np.random.default_rng(0)
     for values in sizes:
         arguments = [_array(rng, found.written, number, values) for number in range(len(found.written.buffers))]

@@ -32,7 +32,7 @@ class Sums:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_callees_only_read_may_be_read_only_and_one_array(target: str) -> None:
-    main = tl.build(Sums, target)["main"]
+    main = tl.build(Sums, target, schedule="none")["main"]
     y = np.arange(8, dtype="int32")
     y.flags.writeable = False
     z = np.zeros(4, "int32")
@@ -61,7 +61,7 @@ class Fills:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_a_circle_of_calls_writes_counts_as_written(target: str) -> None:
-    main = tl.build(Fills, target)["main"]
+    main = tl.build(Fills, target, schedule="none")["main"]
     x = np.full(4, -1, "int32")
     main(x)
     assert x.tolist() == [0, 1, 2, 3]
@@ -89,4 +89,4 @@ def test_what_a_callee_writes_through_another_name_counts_as_written(target: str
     x = np.ones(4, "int32")
     x.flags.writeable = False
     with pytest.raises(tl.ArgumentValueError, match="writeable"):
-        tl.build(Names, target)["main"](x)
+        tl.build(Names, target, schedule="none")["main"](x)

@@ -60,7 +60,7 @@ def said(llvm: str) -> str:
 @pytest.mark.parametrize("name", BODIES)
 def test_what_is_said_of_a_branch(name: str) -> None:
     body, expected = BODIES[name]
-    assert said(tl.build(func(body), tl.Target("llvm", num_threads=1)).source("llvm")) == expected
+    assert said(tl.build(func(body), tl.Target("llvm", num_threads=1), schedule="none").source("llvm")) == expected
 
 
 def odds(llvm: str) -> list[str]:
@@ -84,17 +84,18 @@ GUARDS: dict[str, list[str]] = {
 @pytest.mark.parametrize("condition", GUARDS)
 def test_what_a_guard_guards_is_mostly_evaluated(condition: str) -> None:
     assert (
-        odds(tl.build(func(f"for i in range(N):\n if {condition}:\n  O[0] += 1")).source("llvm")) == GUARDS[condition]
+        odds(tl.build(func(f"for i in range(N):\n if {condition}:\n  O[0] += 1"), schedule="none").source("llvm"))
+        == GUARDS[condition]
     )
-    outside = tl.build(func(f"i = N - 1\nif {condition}:\n O[0] += 1")).source("llvm")
-    repeated = tl.build(func(f"i = 0\nwhile {condition}:\n i += 1\nO[0] = i")).source("llvm")
+    outside = tl.build(func(f"i = N - 1\nif {condition}:\n O[0] += 1"), schedule="none").source("llvm")
+    repeated = tl.build(func(f"i = 0\nwhile {condition}:\n i += 1\nO[0] = i"), schedule="none").source("llvm")
     assert odds(outside) == odds(repeated) == []
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names a processor of the x86 family")
 @pytest.mark.parametrize(("body", "moves"), [(BISECT, True), (ARGMAX, False)])
 def test_searches_move_and_records_jump(body: str, moves: bool) -> None:
-    text = tl.build(func(body), tl.Target("llvm -mcpu=znver3", num_threads=1)).source("asm")
+    text = tl.build(func(body), tl.Target("llvm -mcpu=znver3", num_threads=1), schedule="none").source("asm")
     assert (len(re.findall(r"\bcmov", text)) >= 2) is moves
 
 
@@ -110,12 +111,12 @@ def test_records_and_searches_are_what_python_finds(order: str) -> None:
         if value > best:
             best, at = value, i
     out, ints = np.zeros(2, np.int64), np.arange(257)
-    tl.build(func(ARGMAX))(values, ints, 0.5, out)
+    tl.build(func(ARGMAX), schedule="none")(values, ints, 0.5, out)
     assert out[0] == at
     for key in (-1.0, 0.0, 0.3, values[200], 2.0):
         lo, hi = 0, 257
         while lo < hi:
             mid = (lo + hi) // 2
             lo, hi = (mid + 1, hi) if values[mid] < key else (lo, mid)
-        tl.build(func(BISECT))(values, ints, key, out)
+        tl.build(func(BISECT), schedule="none")(values, ints, key, out)
         assert out[0] == lo

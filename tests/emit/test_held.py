@@ -20,7 +20,7 @@ _PARAMS = 'A: T.Buffer(("n",), "int32"), B: T.Buffer(("n",), "int32"), C: T.Buff
 def kernel(body: str, *, params: str = _PARAMS) -> tl.Kernel:
     """A kernel of these statements."""
     lines = "\n".join(f"    {line}" for line in body.split("\n"))
-    made = tl.build(parse(f"@T.prim_func\ndef f({params}):\n{lines}\n"), "llvm -num_threads=2")
+    made = tl.build(parse(f"@T.prim_func\ndef f({params}):\n{lines}\n"), "llvm -num_threads=2", schedule="none")
     assert isinstance(made, tl.Kernel)
     return made
 
@@ -155,7 +155,7 @@ class Two:
     def main(A: T.Buffer((9,), "int32")):
         Two.swap(A.data, 8)
 """
-    made = tl.build(parse(source), "llvm -num_threads=1")
+    made = tl.build(parse(source), "llvm -num_threads=1", schedule="none")
     a = np.arange(9, dtype=np.int32)
     (made["main"] if isinstance(made, tl.Executable) else made)(a)
     assert a.tolist() == [*range(1, 9), 0]

@@ -76,6 +76,7 @@ def test_counters_of_cpus_are_wide():
 def f(A: T.Buffer((64,), "int32")):
     for i in range(64):
         A[i] = i % 7
-""")
+"""),
+        schedule="none",
     ).source("llvm")
     assert re.findall(r"%i\S* = phi i(\d+)", source) == ["64"]

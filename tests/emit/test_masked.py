@@ -20,7 +20,7 @@ def built(body: str) -> tuple[PrimFunc, tl.Kernel]:
         f"    T.func_attr({{'tir.noalias': True}})\n{lines}"
     )
     assert isinstance(func, PrimFunc)
-    kernel = tl.build(func, Target("llvm", mcpu="haswell", num_threads=1))
+    kernel = tl.build(func, Target("llvm", mcpu="haswell", num_threads=1), schedule="none")
     assert isinstance(kernel, tl.Kernel)
     return func, kernel
 

@@ -77,7 +77,7 @@ EXPRESSIONS = (
 
 
 def build(text: str, target: str = "llvm") -> tl.Kernel:
-    return tl.build(parse(text), target)
+    return tl.build(parse(text), target, schedule="none")
 
 
 def product(form: str, dtype: str) -> str:
@@ -156,7 +156,7 @@ def test_without_contraction_they_have_the_interpreters(form: str, target: str) 
     program = parse(product(form, "float32"))
     a, b, c = matrices("float32", 1)
     got, want = c.copy(), c.copy()
-    tl.build(program, target)(a, b, got)
+    tl.build(program, target, schedule="none")(a, b, got)
     with np.errstate(all="ignore"):
         interpret(program, a, b, want)
     assert (bits(want) == bits(got)).all()

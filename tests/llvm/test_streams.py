@@ -31,7 +31,11 @@ def test_arrays_that_begin_anywhere(name: str, dtype: str) -> None:
     body = "".join(f"    {line}\n" for line in FILLING[name].replace("MARK", MARK).split("\n"))
     params = ", ".join(f'{array}: T.Buffer((n,), "{dtype}")' for array in "ABC")
     func = parse(f"@T.prim_func\ndef f({params}, n: T.int32):\n{body}")
-    kernels = [tl.build(func), tl.build(func, "c")] if dtype == "float32" else [tl.build(func)]  # type: ignore[call-overload]
+    kernels = (
+        [tl.build(func, schedule="none"), tl.build(func, "c")]
+        if dtype == "float32"
+        else [tl.build(func, schedule="none")]
+    )  # type: ignore[call-overload]
     for n in (0, 1, 15, 16, 48, 131, 1000):
         a = data(dtype, n, rng)
         wanted = [np.zeros_like(a) for _ in "BC"]
@@ -57,7 +61,7 @@ def test_an_array_that_is_read_under_another_name_is_filled_in_order() -> None:
         f"    for i in T.serial(100, {MARK}):\n        B[i] = A[i] + 1\n"
     )
     ours, theirs = np.arange(101, dtype="int32"), np.arange(101, dtype="int32")
-    tl.build(func)(ours[:100], ours[1:])  # type: ignore[call-overload]
+    tl.build(func, schedule="none")(ours[:100], ours[1:])  # type: ignore[call-overload]
     tl.interpret(func, theirs[:100], theirs[1:])  # type: ignore[arg-type]
     assert ours.tolist() == theirs.tolist() == list(range(101))
 
@@ -67,7 +71,7 @@ def test_fences_stand_on_the_way_of_an_error() -> None:
         '@T.prim_func\ndef f(A: T.Buffer((64,), "float32"), n: T.int32):\n'
         f"    for l in T.vectorized(64, {MARK}):\n        A[l] = 1.0\n    assert n > 0, 'n'\n"
     )
-    kernel = tl.build(func)  # type: ignore[call-overload]
+    kernel = tl.build(func, schedule="none")  # type: ignore[call-overload]
     a = np.zeros(64, "float32")
     with pytest.raises(Exception, match="n"):
         kernel(a, 0)

@@ -273,8 +273,8 @@ def test_a_build_leaves_nothing_in_the_context(target: str) -> None:
 
     names = Names()
     with PassContext(trace=True, instruments=[names]) as ctx:
-        first = tl.build(added, target)
-        second = tl.build(added, target)
+        first = tl.build(added, target, schedule="none")
+        second = tl.build(added, target, schedule="none")
     assert ctx.instruments == [names] and not ctx.ir_after
     assert list(first.ir_after) == list(second.ir_after) and "FlattenBuffer" in first.ir_after
     assert len(ran) == 2 * len(first.ir_after)
@@ -292,7 +292,7 @@ def test_a_build_that_fails_leaves_nothing_in_the_context() -> None:
         PassContext(config={"tir.add_lower_pass": [(0, fails)]}) as ctx,
         pytest.raises(TransformError, match="it does"),
     ):
-        tl.build(added)
+        tl.build(added, schedule="none")
     assert ctx.instruments == []
 
 
@@ -301,7 +301,7 @@ def test_threads_build_under_one_context() -> None:
 
     def work(_: int) -> dict[str, str]:
         with ctx:
-            made = tl.build(added)
+            made = tl.build(added, schedule="none")
         assert made.report().passes["UnrollLoop"] > 0 and len(made.report().passes) < 40
         return {name: mod.script() for name, mod in made.ir_after.items()}
 

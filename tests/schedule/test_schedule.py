@@ -62,7 +62,7 @@ def test_a_tiled_product_of_blocks(size: tuple[int, int, int]) -> None:
     tiled(sch, sch.get_loops(sch.get_block("C")))
     executes_alike(func, sch.mod["main"])
     roundtrips(sch.mod["main"])
-    kernel = tl.build(sch)
+    kernel = tl.build(sch, schedule="none")
     rng = np.random.default_rng(0)
     m, n, k = size
     a, b = rng.integers(-4, 5, (m, k)).astype("float32"), rng.integers(-4, 5, (k, n)).astype("float32")
@@ -90,7 +90,7 @@ def test_a_tiled_product_of_loops() -> None:
     tiled(sch, [sch.loop("i"), sch.loop("j"), sch.loop("k")])
     executes_alike(func, sch.mod["main"])
     assert [record.exactness for record in sch.steps if record.instruction.kind.name == "Reorder"] == ["bitwise"]
-    tl.build(sch)
+    tl.build(sch, schedule="none")
 
 
 def test_the_whole_result_on_blocks_is_as_in_tvm() -> None:
@@ -217,7 +217,7 @@ def test_arrays_that_overlap_meet_no_new_order():
 
     def run(program: Any) -> list[int]:
         a, b = np.arange(8, dtype="int32"), np.zeros(8, "int32")
-        tl.build(program)(a, b, a)
+        tl.build(program, schedule="none")(a, b, a)
         return [int(x) for x in b]
 
     sch = tl.Schedule(copies)
@@ -236,7 +236,7 @@ def test_arrays_that_overlap_meet_no_new_order():
     with pytest.raises(ValueError, match="memory"):
         run(sch)
     a, b, c = np.arange(8, dtype="int32"), np.zeros(8, "int32"), np.zeros(8, "int32")
-    tl.build(sch)(a, b, c)
+    tl.build(sch, schedule="none")(a, b, c)
     assert list(b) == list(a) == list(c[::-1])
 
 
@@ -270,7 +270,7 @@ def test_sums_are_rounded_as_the_program_says_whatever_nests_they_are_in_now(tex
     steps(sch)
     for program in (parse(text), sch, sch.mod["main"]):
         s = np.zeros(1 if text is DOT else 3, np.float32)
-        tl.build(program)(a, b, s)
+        tl.build(program, schedule="none")(a, b, s)
         found.append(list(s))
     assert found[0] == found[1]
     assert found[0] != found[2], "else nothing is shown"

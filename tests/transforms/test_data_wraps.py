@@ -42,10 +42,10 @@ def test_the_offset_of_a_matched_region() -> None:
             B[0] = off
 
     found = np.zeros(1, "int32")
-    tl.build(passed)(2**30 + 1, np.zeros(64, "float32"), found)
+    tl.build(passed, schedule="none")(2**30 + 1, np.zeros(64, "float32"), found)
     assert found[0] == 2
     found[0] = 0
-    tl.build(loaded)(np.array([2**30 + 1], "int32"), np.zeros(64, "float32"), found)
+    tl.build(loaded, schedule="none")(np.array([2**30 + 1], "int32"), np.zeros(64, "float32"), found)
     assert found[0] == 2
 
 
@@ -60,7 +60,7 @@ def test_a_matched_region_drops_no_dimension_that_may_have_two_elements() -> Non
                 B[j] = S[j]
 
     with pytest.raises(TransformError, match="drops dimension 0"):
-        tl.build(drops)
+        tl.build(drops, schedule="none")
 
 
 def test_thread_loops_of_different_extents() -> None:
@@ -138,7 +138,7 @@ def test_a_copy_in_vectors() -> None:
             for i in range(T.Select(n + 1 > n, 4, 9)):
                 B[i] = A[i]
 
-    kernel = tl.build(copy)
+    kernel = tl.build(copy, schedule="none")
     for n, count in ((0, 4), (LAST, 9)):
         source, found = np.arange(1, 65, dtype="float32"), np.zeros(64, "float32")
         kernel(n, source, found)
@@ -156,7 +156,7 @@ def test_a_rolling_buffer_whose_parts_may_not_meet() -> None:
             B[i] = R[i] + R[i + 2]
 
     with pytest.raises(TransformError, match="cannot be a rolling buffer"):
-        tl.build(roll)
+        tl.build(roll, schedule="none")
 
 
 def test_a_let_of_data() -> None:
@@ -168,7 +168,7 @@ def test_a_let_of_data() -> None:
         B[1] = T.Let(T.Select(y + 1 > y, 5, 6), where={y: n})
 
     found = np.zeros(2, "int32")
-    tl.build(lets)(LAST, np.array([2**30 + 1], "int32"), found)
+    tl.build(lets, schedule="none")(LAST, np.array([2**30 + 1], "int32"), found)
     assert found.tolist() == [2, 6]
 
 
@@ -254,7 +254,7 @@ def test_machine_code_of_a_kernel_wraps_where_its_parameters_are_data() -> None:
                     B[n * 2 + 4] = 1
 
     # A subscript of data is computed in its type, then widened; one of sizes where addresses are.
-    code = tl.build(stores, target=tl.Target(GPU)).source("llvm")
+    code = tl.build(stores, target=tl.Target(GPU), schedule="none").source("llvm")
     assert "sext i32 %x to" not in code and "sext i32 %n to" in code
     with tl.PassContext(config={"tir.scalar_overflow": "none"}):
-        assert "sext i32 %x to" in tl.build(stores, target=tl.Target(GPU)).source("llvm")
+        assert "sext i32 %x to" in tl.build(stores, target=tl.Target(GPU), schedule="none").source("llvm")

@@ -31,7 +31,7 @@ def arrays() -> list[np.ndarray]:
 
 def test_every_operation_gives_the_old_value_and_stores_the_new_one() -> None:
     native, expected = arrays(), arrays()
-    tl.build(operations)(*native)
+    tl.build(operations, schedule="none")(*native)
     tl.interpret(operations, *expected)
     for a, b in zip(native, expected, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -51,4 +51,4 @@ def test_what_no_machine_has_is_named(call: str, message: str) -> None:
         f'@T.prim_func\ndef f(A: T.Buffer((4,), "int32"), F: T.Buffer((4,), "float32")):\n    T.evaluate({call})\n'
     )
     with pytest.raises(CodegenError, match=message):
-        tl.build(func)
+        tl.build(func, schedule="none")

@@ -59,7 +59,7 @@ def program(result: str, name: str, operands: tuple[str, ...]) -> str:
 @pytest.mark.parametrize("name", CALLS)
 def test_the_types_that_programs_write_reach_the_instruction(name: str) -> None:
     cpu, result, intrinsic, operands, instruction = CALLS[name]
-    assembly = tl.build(parse(program(result, intrinsic, operands)), f"llvm -mcpu={cpu}").source("asm")
+    assembly = tl.build(parse(program(result, intrinsic, operands)), f"llvm -mcpu={cpu}", schedule="none").source("asm")
     found = [line.strip() for line in assembly.splitlines() if re.search(rf"\b{instruction}(\s|$)", line)]
     assert len(found) == 1, assembly
     # Nothing is converted or taken apart on the way.
@@ -82,18 +82,20 @@ REFUSED = {
 def test_what_no_declaration_fits_is_refused_before_llvm_sees_it(name: str) -> None:
     result, intrinsic, operands, message = REFUSED[name]
     with pytest.raises(CodegenError, match=message) as info:
-        tl.build(parse(program(result, intrinsic, operands)), "llvm -mcpu=znver4")
+        tl.build(parse(program(result, intrinsic, operands)), "llvm -mcpu=znver4", schedule="none")
     assert info.value.help
 
 
 def test_a_processor_without_the_instruction_is_told_so() -> None:
     text = program("int32x8", "avx512.vpdpbusd.256", ("int32x8", "uint8x32", "int8x32"))
     with pytest.raises(CodegenError, match=r"avx512vnni.*'haswell' does not have"):
-        tl.build(parse(text), "llvm -mcpu=haswell")
+        tl.build(parse(text), "llvm -mcpu=haswell", schedule="none")
     with pytest.raises(CodegenError, match=r"float32 and back|not computed on bfloat16"):
         fma = 'T.call_llvm_pure_intrin("bfloat16x8", "llvm.fma", A[0:8], A[0:8], A[0:8])'
         tl.build(
-            parse(f'@T.prim_func\ndef f(A: T.Buffer((8,), "bfloat16")):\n    A[0:8] = {fma}\n'), "llvm -mcpu=znver4"
+            parse(f'@T.prim_func\ndef f(A: T.Buffer((8,), "bfloat16")):\n    A[0:8] = {fma}\n'),
+            "llvm -mcpu=znver4",
+            schedule="none",
         )
 
 
@@ -115,6 +117,6 @@ def test_the_interpreter_computes_what_the_instruction_does(name: str) -> None:
             for k, n in zip(kinds, lanes, strict=True)
         ]
         native, wanted = [a.copy() for a in args], [a.copy() for a in args]
-        tl.build(func)(*native)
+        tl.build(func, schedule="none")(*native)
         tl.interpret(func, *wanted)
         assert native[-1].tobytes() == wanted[-1].tobytes()

@@ -80,7 +80,7 @@ def arguments() -> list[np.ndarray]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_long_body(name: str) -> None:
     func = function(PROGRAMS[name])
-    kernel = tl.build(func)
+    kernel = tl.build(func, schedule="none")
     assert kernel.source("llvm").count(".part.") > 1
     want, got = arguments(), arguments()
     interpret(func, *want)
@@ -103,7 +103,9 @@ def test_the_parts_are_compiled_apart() -> None:
     engine = jit.engine()
     engine.link = link  # type: ignore[method-assign]
     try:
-        kernel = tl.build(function(PROGRAMS["straight"] + PROGRAMS["vectors"] + rows("B[%] = T.exp(B[%])")))
+        kernel = tl.build(
+            function(PROGRAMS["straight"] + PROGRAMS["vectors"] + rows("B[%] = T.exp(B[%])")), schedule="none"
+        )
     finally:
         del engine.link
     assert len(objects) > 1
@@ -115,7 +117,7 @@ def test_the_parts_are_compiled_apart() -> None:
 def test_an_error_in_a_part_is_the_calls_error() -> None:
     body = "    L = T.alloc_buffer((40000,), 'float32')\n    L[0] = A[0]\n"
     body += rows("B[%] = L[0]\n    assert A[%] < T.float32(%), 'too large'")
-    kernel = tl.build(function(body))
+    kernel = tl.build(function(body), schedule="none")
     a, b = arguments()
     a[:] = -1
     kernel(a, b)
@@ -129,7 +131,7 @@ def test_an_error_in_a_part_of_a_parallel_loop() -> None:
     body = "    for r in T.parallel(4):\n" + rows(
         "B[% + r * 15] = A[%]\n        assert A[% + r] < T.float32(50), 'too large'", 14, 8
     )
-    kernel = tl.build(function(body))
+    kernel = tl.build(function(body), schedule="none")
     a, b = arguments()
     kernel(a, b)
     a[10] = 100

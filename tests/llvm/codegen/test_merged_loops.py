@@ -54,7 +54,7 @@ def test_nests(name: str) -> None:
 def f(A: T.Buffer((256,), "int32"), B: T.Buffer((256,), "int32"), n: T.int32):
     {body}
 """)
-    kernel = tl.build(func)
+    kernel = tl.build(func, schedule="none")
     assert kernel.source("llvm").count("= phi i64 ") == loops
     a = np.arange(256, dtype="int32") % 50
     native, want = np.zeros(256, "int32"), np.zeros(256, "int32")
@@ -89,7 +89,7 @@ def f(A: T.Buffer((1024,), "uint8")):
         for i in range(T.uint8(10)):
             A[o * T.uint8(10) + i] = A[o * T.uint8(10) + i] + T.uint8(1)
 """)
-    kernel = tl.build(func)
+    kernel = tl.build(func, schedule="none")
     native, want = np.zeros(1024, "uint8"), np.zeros(1024, "uint8")
     kernel(native)
     for o in range(100):

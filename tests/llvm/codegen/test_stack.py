@@ -22,7 +22,7 @@ class M:
 
 
 def test_a_call_in_a_recursion_costs_one_comparison() -> None:
-    kernel = tl.build(parse(FIBONACCI))["fibonacci"]
+    kernel = tl.build(parse(FIBONACCI), schedule="none")["fibonacci"]
     assert kernel(20) == 6765
     text = kernel.source("llvm")
     (deep,) = re.findall(r"^define internal .*?\.deep\(.*?^}", text, re.DOTALL | re.MULTILINE)
@@ -54,7 +54,8 @@ class M:
     @T.prim_func
     def store(n: T.int32, A: T.Buffer((2,), "{dtype}"), B: T.Buffer((1,), "{dtype}")):
         B[0] = M.turn(n, A[0], A[1])
-""")
+"""),
+        schedule="none",
     )
     values = np.array([1, 0] if dtype == "bool" else [-7.5, 100] if dtype.startswith(("f", "b")) else [93, 100])
     arrays = values.astype(tl.ir.DataType(dtype).numpy), np.zeros(1, tl.ir.DataType(dtype).numpy)
@@ -81,7 +82,8 @@ class M:
         if n > 0:
             A[n % 8] = A[n % 8] + 1
             T.evaluate(M.walk(n - 1, A.data))
-""")
+"""),
+        schedule="none",
     )
     assert module["sink"](30, 3) == 30
     with pytest.raises(ZeroDivisionError):
@@ -112,7 +114,8 @@ class M:
     def endless(n: T.int32, A: T.Buffer((64,), "int32")):
         for i in T.parallel(2, annotations={"tir.num_threads": 2, "tir.unchecked": "nothing is written"}):
             T.evaluate(M.endless(n + i, A.data))
-""")
+"""),
+        schedule="none",
     )
     a = np.zeros(64, "int32")
     for _ in range(20):
@@ -137,7 +140,8 @@ class M:
     def next(n: T.int32, A: T.Buffer((64,), "int32")):
         if n > 0:
             T.evaluate(M.long(n - 1, A.data))
-""")
+"""),
+        schedule="none",
     )
     got, want = np.arange(64, dtype="int32"), np.arange(64, dtype="int32")
     module["long"](20, got)

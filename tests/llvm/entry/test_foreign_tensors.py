@@ -62,7 +62,7 @@ class _Interface(_Unflagged):
 
 @pytest.mark.parametrize("kind", [JaxArray, EagerTensor, Derived, _Flagged, _Interface])
 def test_an_immutable_array_is_read_and_never_written(kind: type) -> None:
-    run = tl.build(double)
+    run = tl.build(double, schedule="none")
     given, taken = kind([1, 2, 3, 4]), kind([5, 6, 7, 8])
     out = np.zeros(4, "float32")
     run(given, out)
@@ -75,7 +75,7 @@ def test_an_immutable_array_is_read_and_never_written(kind: type) -> None:
 
 def test_an_older_exporter_that_may_be_written_is() -> None:
     taken = _Unflagged([0, 0, 0, 0])
-    tl.build(double)(np.arange(4, dtype="float32"), taken)
+    tl.build(double, schedule="none")(np.arange(4, dtype="float32"), taken)
     np.testing.assert_array_equal(taken._array, [0, 2, 4, 6])
     assert not unflagged_read_only(taken) and not unflagged_read_only(np.zeros(2))
     assert unflagged_read_only(b"abc") and unflagged_read_only(JaxArray([1]))
@@ -99,7 +99,7 @@ class _Tensor(_Unflagged):
 )
 @pytest.mark.parametrize("position", [0, 1])
 def test_a_pending_operation_is_refused(bits: dict[str, bool], word: str, remedy: str, position: int) -> None:
-    for run in (tl.build(double), lambda *args: tl.interpret(double, *args)):
+    for run in (tl.build(double, schedule="none"), lambda *args: tl.interpret(double, *args)):
         args: list[Any] = [np.ones(4, "float32"), np.ones(4, "float32")]
         args[position] = _Tensor([1, 2, 3, 4], **bits)
         with pytest.raises(ArgumentTypeError, match=f"pending {word}") as caught:
@@ -109,7 +109,7 @@ def test_a_pending_operation_is_refused(bits: dict[str, bool], word: str, remedy
 
 def test_a_tensor_without_a_pending_operation_passes() -> None:
     out = np.zeros(4, "float32")
-    tl.build(double)(_Tensor([1, 2, 3, 4]), out)
+    tl.build(double, schedule="none")(_Tensor([1, 2, 3, 4]), out)
     np.testing.assert_array_equal(out, [2, 4, 6, 8])
     odd = type("Odd", (_Unflagged,), {"is_neg": True, "is_conj": lambda self: 1})([1, 2, 3, 4])
     assert pending(odd) is None and pending(None) is None and pending(np.zeros(1)) is None

@@ -29,7 +29,7 @@ def shifted(A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "float32"), k: T
 
 
 def test_a_kernel_s_memory_is_kept_and_freed():
-    kernel = tl.build(shifted)
+    kernel = tl.build(shifted, schedule="none")
     tl.free_scratch()
     a = np.arange(1 << 20, dtype=np.float32)
     b = np.empty_like(a)
@@ -43,7 +43,7 @@ def test_a_kernel_s_memory_is_kept_and_freed():
 
 
 def test_memory_comes_back_from_calls_that_raise():
-    kernel = tl.build(shifted)
+    kernel = tl.build(shifted, schedule="none")
     tl.free_scratch()
     a = np.arange(1 << 20, dtype=np.float32)
     for _ in range(200):
@@ -53,7 +53,7 @@ def test_memory_comes_back_from_calls_that_raise():
 
 
 def test_threads_have_memory_of_their_own():
-    kernel = tl.build(shifted, gil=False)
+    kernel = tl.build(shifted, gil=False, schedule="none")
     tl.free_scratch()
     wrong: list[int] = []
 
@@ -116,7 +116,7 @@ print(tl.free_scratch())
 
 
 def test_a_child_process_has_blocks_of_its_own():
-    kernel = tl.build(shifted)
+    kernel = tl.build(shifted, schedule="none")
     a = np.arange(1 << 20, dtype=np.float32)
     b = np.empty_like(a)
     kernel(a, b, 0)

@@ -21,7 +21,7 @@ def _func(body: str) -> tl.PrimFunc:
 
 
 def _source(body: str, target: str, kind: str = "llvm") -> str:
-    return tl.build(_func(body), tl.Target(target, num_threads=1)).source(kind)
+    return tl.build(_func(body), tl.Target(target, num_threads=1), schedule="none").source(kind)
 
 
 @pytest.mark.parametrize(

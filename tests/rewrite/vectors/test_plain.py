@@ -95,7 +95,9 @@ def test_arrays_that_may_overlap_are_left_alone():
     overlapping, apart = x.copy(), x.copy()
     body = "for i in range(39):\n    Y[i] = T.sin(X[i])"
     shape = PARAMS.replace("40", "39", 2)
-    kernel = tl.build(parse(f"@T.prim_func\ndef f({shape}):\n    {body}\n".replace("\n    Y", "\n        Y")))
+    kernel = tl.build(
+        parse(f"@T.prim_func\ndef f({shape}):\n    {body}\n".replace("\n    Y", "\n        Y")), schedule="none"
+    )
     rest = (np.zeros(40), np.zeros(40, np.int32), 0, 1)
     kernel(overlapping[:-1], overlapping[1:], *rest)
     for i in range(39):
@@ -133,7 +135,7 @@ def test_three_forms_of_a_loop_give_the_same_bits(name, dtype, target):
     found = {}
     for form, func in forms(name, dtype, size).items():
         found[form] = np.zeros_like(x)
-        tl.build(func, target)(*given, found[form])
+        tl.build(func, target, schedule="none")(*given, found[form])
         found[form][np.isnan(found[form])] = np.nan  # whose sign is the processor's
     for form in ("plain", "whole"):
         np.testing.assert_array_equal(found[form].view(bits), found["vectorized"].view(bits), err_msg=form)

@@ -67,11 +67,11 @@ def f(A: T.Buffer((1000,), "float32"), C: T.Buffer((1000,), "float32")):
         C[i] = {read}
 """
         a, before, after, fused = rng.random(1000, np.float32), *(np.zeros(1000, np.float32) for _ in range(3))
-        tl.build(parse(text))(a, before)
-        tl.build(taken(text, lambda sch: sch.compute_inline("B")))(a, after)
+        tl.build(parse(text), schedule="none")(a, before)
+        tl.build(taken(text, lambda sch: sch.compute_inline("B")), schedule="none")(a, after)
         assert np.array_equal(before, after)
         joined = text.replace(f"C[i] = {read}", f"C[i] = {read.replace('B[i]', f'({store})')}")
-        tl.build(parse(joined))(a, fused)
+        tl.build(parse(joined), schedule="none")(a, fused)
         assert not np.array_equal(before, fused), "else nothing is shown"
 
 

@@ -51,15 +51,15 @@ def test_the_next_rows_are_asked_for(ahead: int) -> None:
     row = "4" if ahead == 100 else f"T.min(i + {ahead}, 4)"
     assert addresses(sch) == [f"T.prefetch(T.address_of(A[{row}, line1 * 16]), 0, 3, 1)"]
     a = np.random.default_rng(0).random((5, 40), dtype=np.float32)
-    np.testing.assert_array_equal(tl.build(sch, outputs=["B"])(a), a + np.float32(1))
+    np.testing.assert_array_equal(tl.build(sch, outputs=["B"], schedule="none")(a), a + np.float32(1))
 
 
 def test_lines_of_blocks_and_symbolic_rows() -> None:
     sch = taken(BLOCKS, lambda sch: sch.prefetch("A", sch.get_loops("B")[0], sch.get_loops("B")[0]))
     assert addresses(sch) == ["T.prefetch(T.address_of(A[n - T.max(n - i - 2, 0) - 1, line1 * 8]), 0, 3, 1)"]
     a = np.random.default_rng(0).random((3, 32))
-    np.testing.assert_array_equal(tl.build(sch, outputs=["B"])(a), a * 2)
-    assert tl.build(sch, outputs=["B"])(np.empty((0, 32))).shape == (0, 32)
+    np.testing.assert_array_equal(tl.build(sch, outputs=["B"], schedule="none")(a), a * 2)
+    assert tl.build(sch, outputs=["B"], schedule="none")(np.empty((0, 32))).shape == (0, 32)
 
 
 def test_what_is_not_fetched_ahead() -> None:

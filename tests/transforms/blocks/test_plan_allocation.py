@@ -491,7 +491,7 @@ def f(A: T.Buffer((4,), "int32")):
 """)
     text = PlanAndUpdateBufferAllocationLocation()(func).script()
     assert "D =" not in text and "E =" in text and "V =" in text
-    tl.build(func)
+    tl.build(func, schedule="none")
 
 
 def test_an_allocation_comes_before_the_region_of_it_that_its_block_matches() -> None:
@@ -537,7 +537,7 @@ def test_an_allocation_comes_before_the_region_of_it_that_its_block_matches() ->
     for later in ("ConvertSSA", "ConvertBlocksToOpaque", "CompactBufferAllocation", "LowerMatchBuffer"):
         after = check(getattr(tl.transforms, later)(), after)
     assert "B = T.alloc_buffer((1, 4))" in after.script()
-    tl.build(before)
+    tl.build(before, schedule="none")
 
 
 def test_global_memory_is_allocated_outside_the_grid() -> None:
@@ -578,5 +578,5 @@ def test_iterators_that_are_called_spatial_may_carry_values(size: int, back: int
     lines = [line.strip() for line in after.script().splitlines()]
     assert lines.index(f'R = T.alloc_buffer(({size},), "int32")') < lines.index("for i in range(16):")
     a, b = np.arange(1, 17, dtype="int32"), np.empty(16, "int32")
-    tl.build(ring)(a, b)
+    tl.build(ring, schedule="none")(a, b)
     np.testing.assert_array_equal(b, [0] * back + list(range(1, 17 - back)))

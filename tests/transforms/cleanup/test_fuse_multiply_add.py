@@ -131,7 +131,7 @@ def f(A: T.Buffer((8,), "float32"), m: T.int32, d: T.int32, e: T.int32, O: T.Buf
         O[i] = A[T.truncmod(m, d) % 8] + A[i] * T.Cast("float32", T.truncdiv(m + 1, e))
 """)
     a, out = np.ones(8, "float32"), np.zeros(8, "float32")
-    kernel = tl.build(func)
+    kernel = tl.build(func, schedule="none")
     kernel(a, 5, 3, 2, out)
     assert (out == 4).all()
     for d, e, told in ((0, 0, "5 divided by 0"), (0, 1, "5 divided by 0"), (1, 0, "6 divided by 0")):
@@ -306,7 +306,7 @@ def test_machine_code_rounds_by_the_rule(seed: int) -> None:
 @pytest.mark.parametrize("target", ["llvm -fast-math-contract=0", "llvm -mcpu=x86-64-v2"])
 @pytest.mark.parametrize("seed", range(10))
 def test_machine_code_without_contraction_rounds_each_operation(seed: int, target: str) -> None:
-    against_the_rule(seed, lambda func: tl.build(func, target), False, 67)
+    against_the_rule(seed, lambda func: tl.build(func, target, schedule="none"), False, 67)
 
 
 @pytest.mark.nightly
@@ -319,7 +319,7 @@ def test_a_validated_build_takes_the_fused_apart() -> None:
     func = over("a. * a. - b.")
     a = np.full(8, 1 + 2**-12, "float32")
     with PassContext(validate=True):
-        kernel = tl.build(func)
+        kernel = tl.build(func, schedule="none")
     out = np.zeros(8, "float32")
     kernel(a, a * a, a, a, out)
     assert bool(out[0]) is _fused_here()
@@ -344,7 +344,7 @@ def test_powers_of_powers_are_shared() -> None:
         text = f"({text} ** 2 + b.)"
     fused, plain = np.zeros(3, "float32"), np.zeros(3, "float32")
     zero, b = np.zeros(3, "float32"), np.array([0.0, -0.5, -1.0], "float32")
-    tl.build(over(text))(zero, b, b, b, fused)
+    tl.build(over(text), schedule="none")(zero, b, b, b, fused)
     for _ in range(24):
         plain = plain * plain + b
     np.testing.assert_allclose(fused, plain, rtol=1e-5)

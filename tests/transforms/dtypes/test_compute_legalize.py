@@ -90,7 +90,7 @@ def elementwise(convert: Any, values: np.ndarray, result: str) -> np.ndarray:
     func = PrimFunc((a, b), {a: A, b: B}, None, {"global_symbol": "convert"}, body)
     verify_well_formed(func)
     out = np.zeros(n, DataType(result).numpy)
-    tl.build(func)(values, out)
+    tl.build(func, schedule="none")(values, out)
     few = np.linspace(0, n - 1, 50).astype(int)
     again = np.zeros(n, DataType(result).numpy)
     sub = func.with_(body=body)
@@ -190,7 +190,7 @@ def f(A: T.Buffer((37,), "{kind}"), B: T.Buffer((37,), "{kind}"), C: T.Buffer((3
     args = [numbers(kind, 37, 1), numbers(kind, 37, 2), numbers(kind, 37, 3)]
     after = both(before, kind, inputs=[args])
     native = [a.copy() for a in args]
-    tl.build(after)(*native)
+    tl.build(after, schedule="none")(*native)
     wanted = [a.copy() for a in args]
     interpret(before, *wanted)
     assert native[2].tobytes() == wanted[2].tobytes()
@@ -267,7 +267,7 @@ def test_symbolic_sizes_parameters_and_conditions() -> None:
     for n in (1, 4):
         values = rng.uniform(-4, 4, (n, 3)).astype("float32").astype("bfloat16")
         got, want = values.copy(), values.copy()
-        tl.build(after)(got, 0.5, 3)
+        tl.build(after, schedule="none")(got, 0.5, 3)
         interpret(before, want, 0.5, 3)
         assert got.tobytes() == want.tobytes()
 
@@ -302,7 +302,7 @@ def test_conversions_that_are_written_round_where_they_stand() -> None:
     args = [np.linspace(-9, 9.7, 9).astype("float32"), np.zeros(9, "float32"), np.zeros(9, "bfloat16"), big]
     after = both(before, "bfloat16", inputs=[args])
     native = [a.copy() for a in args]
-    tl.build(after)(*native)
+    tl.build(after, schedule="none")(*native)
     np.testing.assert_array_equal(native[1], args[0].astype("bfloat16").astype("float32"))
 
 
@@ -382,7 +382,7 @@ def f(A: T.Buffer((64,), "{kind}"), B: T.Buffer((64,), "{kind}")):
     assert f'T.Cast("{promote}"' in FP8ComputeLegalize(promote)(before).script()
     x, y = numbers(kind, 64), numbers(kind, 64, 1)
     got = y.copy()
-    tl.build(after)(x, got)
+    tl.build(after, schedule="none")(x, got)
     want = y.copy()
     interpret(before, x, want)
     np.testing.assert_array_equal(got.view("uint8"), want.view("uint8"))

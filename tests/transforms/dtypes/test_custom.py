@@ -115,7 +115,7 @@ def f(A: T.Buffer((256,), "custom[posit8]8"), B: T.Buffer((256,), "custom[posit8
     every = np.arange(256, dtype=np.uint8)
     after = LowerCustomDatatypes()(func)
     native, meant = np.zeros((256, 256), np.uint8), np.zeros((256, 256), np.uint8)
-    tl.build(after)(every, every, native)
+    tl.build(after, schedule="none")(every, every, native)
     interpret(func, every, every, meant)
     numbers = [P8.decode(p) for p in range(256)]
     exact = {"add": lambda x, y: x + y, "mul": lambda x, y: x * y}[name]
@@ -140,7 +140,7 @@ def f(A: T.Buffer((500,), "custom[posit8]8"), B: T.Buffer((500,), "custom[posit8
     rng = np.random.default_rng(1)
     a, b, c = bits(rng, 500), bits(rng, 500), np.zeros(500, np.uint8)
     after = lowered(func, [[a, b, c]])
-    tl.build(after)(a, b, c)
+    tl.build(after, schedule="none")(a, b, c)
     run = {"max": P8.maximum_of, "min": P8.minimum}.get(op) or getattr(P8, op)
     assert c.tolist() == [run(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
 
@@ -163,7 +163,7 @@ def test_comparisons_and_selection() -> None:
     b[::7] = a[::7]
     c, d = np.zeros((6, 300), bool), np.zeros(300, np.uint8)
     after = lowered(func, [[a, b, c, d]])
-    tl.build(after)(a, b, c, d)
+    tl.build(after, schedule="none")(a, b, c, d)
     x, y = a.view(np.int8), b.view(np.int8)
     np.testing.assert_array_equal(c, [x == y, x != y, x < y, x <= y, x > y, x >= y])
     np.testing.assert_array_equal(d, np.maximum(x, y).view(np.uint8))
@@ -187,7 +187,7 @@ def f(A: T.Buffer((256,), "{kind}"), B: T.Buffer((256,), "custom[posit8]8"), C: 
         a = rng.integers(low, high, 256).astype(numpy)
     b, c = np.zeros(256, np.uint8), np.zeros(256, numpy)
     after = lowered(func, [[a, b, c]])
-    tl.build(after)(a, b, c)
+    tl.build(after, schedule="none")(a, b, c)
     assert b.tolist() == [P8.encode(Fraction(float(v))) for v in a]
     back = np.array([float(P8.decode(p)) for p in b.tolist()])
     want = back.astype(ml_dtypes.bfloat16 if kind == "bfloat16" else numpy) if "float" in kind else np.trunc(back)
@@ -228,7 +228,7 @@ def test_mathematical_functions() -> None:
             C[i] = T.isnan(A[i])
 
     a, b, c = np.arange(256, dtype=np.uint8), np.zeros((4, 256), np.uint8), np.zeros(256, bool)
-    tl.build(lowered(func, [[a, b, c]]))(a, b, c)
+    tl.build(lowered(func, [[a, b, c]]), schedule="none")(a, b, c)
     values = a.tolist()
     assert b[0].tolist() == [P8.sqrt(v) for v in values] and b[1].tolist() == [P8.exp(v) for v in values]
     assert b[2].tolist() == [P8.fabs(v) for v in values]
@@ -259,7 +259,7 @@ def test_a_dot_product_with_bindings_lets_and_scalars() -> None:
         interpret(after, a, b, c, 0x40)
         assert c[0] == P8.sub(want, 0x40)
         d = np.zeros(1, np.uint8)
-        tl.build(after)(a, b, d, 0x40)
+        tl.build(after, schedule="none")(a, b, d, 0x40)
         assert d[0] == c[0]
 
 
@@ -279,9 +279,9 @@ def test_vectors_are_taken_apart() -> None:
     after = lowered(vector, [[a, b, c]])
     d, e = np.zeros(16, np.uint8), np.zeros(16, np.uint8)
     interpret(func, a, b, d)
-    tl.build(after)(a, b, e)
+    tl.build(after, schedule="none")(a, b, e)
     np.testing.assert_array_equal(d, e)
-    tl.build(LowerCustomDatatypes()(func))(a, b, e)
+    tl.build(LowerCustomDatatypes()(func), schedule="none")(a, b, e)
     np.testing.assert_array_equal(d, e)
 
 
@@ -308,7 +308,7 @@ def test_views_pointers_and_opaque_calls() -> None:
     after = lowered(func, [[a, b, c]])
     first, second = [a.copy(), b.copy(), c.copy()], [a.copy(), b.copy(), c.copy()]
     interpret(func, *first)
-    tl.build(after)(*second)
+    tl.build(after, schedule="none")(*second)
     for x, y in zip(first, second, strict=True):
         np.testing.assert_array_equal(x, y)
 
@@ -374,7 +374,7 @@ def test_several_types_and_casts_between_them() -> None:
 
         rng = np.random.default_rng(10)
         a, b = bits(rng, 64), np.zeros(64, np.uint8)
-        tl.build(lowered(func, [[a, b]]))(a, b)
+        tl.build(lowered(func, [[a, b]]), schedule="none")(a, b)
         for i, (x, y) in enumerate(zip(a.tolist(), a[::-1].tolist(), strict=True)):
             product = wide.mul(wide.encode(P8.decode(x)), wide.encode(P8.decode(y)))
             assert b[i] == P8.encode(wide.decode(product))
@@ -423,7 +423,7 @@ define float @fixed_to(i8 %a) {
         b = np.zeros(50, "float32")
         after = lowered(func, [[a, b]])
         assert '"fixed_add"' in after.script()
-        tl.build(after)(a, b)
+        tl.build(after, schedule="none")(a, b)
         np.testing.assert_array_equal(b, np.trunc(a * 16) / 16 + np.float32(0.25))
         wider = parse(func.script().replace("float32", "float64"))
         with pytest.raises(TransformError, match=r"no cast from 'float' to 'fixed' .64 bits to 8."):
@@ -446,7 +446,7 @@ def test_a_registered_symbol_without_a_python_meaning() -> None:
         with pytest.raises(InterpreterError, match="no meaning on opaque"):
             interpret(func, np.zeros(4, np.uint32))
         with pytest.raises(CodegenError, match="opaque_add"):
-            tl.build(after)
+            tl.build(after, schedule="none")
     finally:
         datatype.unregister("opaque")
 
@@ -499,7 +499,7 @@ def test_calls_between_functions_of_a_module() -> None:
     a = bits(rng, 5)
     after = lowered(Module, [[a]])
     got, want = a.copy(), a.tolist()
-    tl.build(after)["main"](got)
+    tl.build(after, schedule="none")["main"](got)
     for i in range(5):
         want[i] = P8.add(want[i], want[4 - i])
     assert got.tolist() == want

@@ -261,7 +261,7 @@ def f(c: T.Buffer(("m",), "float64"), x: T.Buffer(("n",), "float64"), y: T.Buffe
             acc = acc * x[i] + c[k]
         y[i] = acc
 """
-    exact = tl.build(parse(text), tl.Target("llvm -fast-math-contract=0", num_threads=1))
+    exact = tl.build(parse(text), tl.Target("llvm -fast-math-contract=0", num_threads=1), schedule="none")
     assert "acc_3" in exact.source("tir")
     c = np.random.default_rng(0).random(20)
 
@@ -292,7 +292,7 @@ def f(A: T.Buffer(("n", "m"), "{kind}"), B: T.Buffer(("m", "p"), "{kind}"), C: T
                 acc += A[i, k] * B[k, j]
             C[i, j] = acc
 """
-    made = tl.build(parse(text), tl.Target("llvm -fast-math-contract=0", num_threads=1))
+    made = tl.build(parse(text), tl.Target("llvm -fast-math-contract=0", num_threads=1), schedule="none")
     assert "acc_3" in made.source("tir")
     rng = np.random.default_rng(5)
     for n, m, p in ((1, 1, 1), (3, 17, 4), (2, 40, 7), (5, 0, 6), (4, 9, 0), (6, 33, 19)):

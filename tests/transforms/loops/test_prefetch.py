@@ -78,7 +78,7 @@ def test_loops_that_fetch_ahead_become_strips(name: str) -> None:
     assert fetches in text and "for i_o in" in text, text
     work = text[text.index("for i_i in") :]
     assert "prefetch" not in work, text
-    kernel = tl.build(before, "llvm -num_threads=1")
+    kernel = tl.build(before, "llvm -num_threads=1", schedule="none")
     for n in (1, 64, 150, 300):
         native, expected = arguments(n), arguments(n)
         kernel(*native)

@@ -38,7 +38,7 @@ def f(A: T.Buffer(({max(start + extent, 1)},), "{dtype}"), S: T.Buffer((1,), "{d
 
 
 def native(func: PrimFunc, *args: Any, threads: int = 2) -> None:
-    tl.build(func, target=tl.Target("llvm", num_threads=threads))(*args)
+    tl.build(func, target=tl.Target("llvm", num_threads=threads), schedule="none")(*args)
 
 
 # -- form -------------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def f(a: T.handle, S: T.Buffer((1,), "{dtype}"), n: T.int32):
         for l in {loop("vectorized", lanes)}:
             S[0] = {update.replace("LANES", str(lanes))}
 """)
-    kernel = tl.build(func)
+    kernel = tl.build(func, schedule="none")
     combine, identity = operation
     chains = max(1, min(4, 256 // (lanes * np.dtype(dtype).itemsize)))
     rng = np.random.default_rng(lanes)
@@ -399,7 +399,7 @@ def test_symbolic_extents_and_starts_below_zero() -> None:
             S[1] = S[1] + A[i + T.int64(3)] * i
 
     check(PrivatizeReductions(), total, samples=6, sizes=(1, 2, 63, 64, 65, 200))
-    kernel = tl.build(total)
+    kernel = tl.build(total, schedule="none")
     for n in (0, 1, 63, 64, 65, 1000, 100_003):
         a, s = np.arange(n, dtype="int64"), np.zeros(2, "int64")
         kernel(a, s)
@@ -523,7 +523,7 @@ def test_large_partial_results_are_refused_up_to_the_limit() -> None:
             H[B[i]] += 1
 
     with pytest.raises(LegalityError, match="64 partial results of 'H' takes 400000 bytes") as info:
-        tl.build(scatter)
+        tl.build(scatter, schedule="none")
     assert "max_partial_bytes" in (info.value.help or "") and "atomic" in (info.value.help or "")
     b = (np.arange(64, dtype="int32") ** 3) % 1000
     with PassContext(config={"tir.PrivatizeReductions": {"max_partial_bytes": 400000, "max_chunks": 4}}):
@@ -797,7 +797,7 @@ def f(A: T.Buffer((16,), "int32"), B: T.Buffer((17,), "int32"), S: T.Buffer((1,)
         PrivatizeReductions()(func)
     assert info.value.help
     with pytest.raises(LegalityError):
-        tl.build(func)
+        tl.build(func, schedule="none")
 
 
 def test_unchecked_and_switched_off_loops_still_must_be_reductions() -> None:
@@ -829,7 +829,7 @@ def test_an_unannotated_reduction_names_its_remedies() -> None:
             S[0] = S[0] + A[i]
 
     with pytest.raises(LegalityError, match="carries the reduction of S") as info:
-        tl.build(total)
+        tl.build(total, schedule="none")
     for word in ("tir.reduction", "private", "rfactor", "atomic"):
         assert word in (info.value.help or "")
 

@@ -185,7 +185,7 @@ def test_native_code_runs_with_marks() -> None:
         after = InstrumentProfileIntrinsics()(two_nests)
     a = np.arange(192, dtype="int32").reshape(4, 4, 12)
     outs = [np.zeros_like(a) for _ in range(4)]
-    fn = tl.build(after)
+    fn = tl.build(after, schedule="none")
     with Profile(after) as profile:
         fn(a, outs[0], outs[1])
         fn(a, outs[0], outs[1])
@@ -211,7 +211,7 @@ def test_failures_and_returns_leave_no_mark_open() -> None:
 
     with PassContext():
         after = InstrumentProfileIntrinsics()(before)
-    fn = tl.build(after)
+    fn = tl.build(after, schedule="none")
     negative = np.zeros((4, 4), "int32")
     negative[2, 1] = -1
     with Profile() as profile:

@@ -132,7 +132,7 @@ def test_the_simulator_runs_what_is_accepted(name: str) -> None:
 
 def test_a_build_refuses_it() -> None:
     func = kernel(f"if tx < 16:\n    {SYNC}")
-    for make in (lambda: tl.lower(func, TARGET), lambda: tl.build(func, target=TARGET)):
+    for make in (lambda: tl.lower(func, TARGET), lambda: tl.build(func, target=TARGET, schedule="none")):
         with pytest.raises(TransformError, match="tvm_storage_sync is for all threads of a block"):
             make()
 
@@ -169,7 +169,7 @@ def f(A: T.Buffer((32,), "int32"), B: T.Buffer((32,), "int32")):
             tl.lower(func, TARGET)
         return
     lowered = tl.lower(func, TARGET)
-    tl.build(func, target=TARGET)
+    tl.build(func, target=TARGET, schedule="none")
     a = np.arange(32, dtype="int32")
     want, got = np.zeros(32, "int32"), np.zeros(32, "int32")
     tl.interpret(func, a, want)

@@ -477,7 +477,7 @@ def test_native_code() -> None:
             for j in range(8):
                 C[v * 8 + j] = B[j]
 
-    kernel = tl.build(PASS(FlattenBuffer()(before)))
+    kernel = tl.build(PASS(FlattenBuffer()(before)), schedule="none")
     a = np.random.default_rng(0).uniform(-1, 1, (16, 32)).astype(np.float32)
     c = np.zeros(32, np.float32)
     kernel(a, c)

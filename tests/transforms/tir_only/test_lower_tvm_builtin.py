@@ -238,7 +238,7 @@ def test_natively() -> None:
     for n in (0, 1, 8):
         a = np.arange(8, dtype="float32")
         b = a.copy()
-        tl.build(after)(a, n)
+        tl.build(after, schedule="none")(a, n)
         interpret(func, b, n)
         np.testing.assert_array_equal(a, b)
 
@@ -270,7 +270,7 @@ def test_what_the_runtime_refuses_ends_the_call() -> None:
         T.evaluate(T.tvm_throw_last_error())
     A[0] = T.float32(9)
 """)
-    kernel = tl.build(func)
+    kernel = tl.build(func, schedule="none")
     a = np.zeros(8, "float32")
     kernel(a, 3)
     interpret(func, a, 0)
@@ -338,7 +338,7 @@ def balance(func: PrimFunc, args: list[Any]) -> int:
         "T.TVMBackendFreeWorkspace(1, 0, ", 'T.call_extern("int32", "note_free", '
     )
     try:
-        tl.build(parse(text))(*args)
+        tl.build(parse(text), schedule="none")(*args)
     finally:
         unregister_symbol("note_alloc")
         unregister_symbol("note_free")
@@ -480,11 +480,11 @@ def scale(A: T.Buffer((8,), "float32"), k: T.float64) -> T.int64:
     tl.register_symbol("scale", kind(scale))
     try:
         a = np.arange(8, dtype="float32")
-        tl.build(caller)(a, 1)
+        tl.build(caller, schedule="none")(a, 1)
         assert a.tolist() == [78.0, 3.0, 6.0, 9.0, 12.0, 15.0, 18.0, 21.0]
         failing = parse(caller.script().replace("T.float64(3", "T.float64(30"))
         with pytest.raises(RuntimeAssertError, match="'scale' returned the error code 5"):
-            tl.build(failing)(a, 1)
+            tl.build(failing, schedule="none")(a, 1)
     finally:
         unregister_symbol("scale")
 

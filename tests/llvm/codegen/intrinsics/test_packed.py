@@ -44,7 +44,7 @@ def function(body: str) -> Any:
 def both(func: Any, n: int = 3) -> list[int]:
     """What machine code leaves in A; the interpreter leaves the same."""
     a, b = np.arange(8), np.arange(8)
-    tl.build(func)(a, n)
+    tl.build(func, schedule="none")(a, n)
     interpret(func, b, n)
     np.testing.assert_array_equal(a, b)
     return a.tolist()
@@ -106,7 +106,7 @@ def test_a_descriptor_is_a_dltensor(symbol: Any) -> None:
 V = T.decl_buffer((2, 3), "float16", data=A.data, elem_offset=4)
 A[1] = T.Cast("int64", T.tvm_call_packed("packed_test", V))""")
     a = np.arange(8)
-    tl.build(LowerTVMBuiltin()(func))(a, 0)
+    tl.build(LowerTVMBuiltin()(func), schedule="none")(a, 0)
     assert found == [(1, 0, 2, 2, 16, 1, 8, [2, 3], False, a.ctypes.data)]
 
 
@@ -116,7 +116,7 @@ def test_an_error_of_a_callee(symbol: Any) -> None:
 c: T.handle("int32") = T.tvm_stack_alloca("arg_tcode", 1)
 T.evaluate(T.tvm_call_packed_lowered("packed_test", s, c, 0, 0))""")
     with pytest.raises(RuntimeAssertError, match="'packed_test' returned the error code -3"):
-        tl.build(func)(np.arange(8), 0)
+        tl.build(func, schedule="none")(np.arange(8), 0)
 
 
 def test_workspaces() -> None:
@@ -146,4 +146,4 @@ T.evaluate(T.TVMBackendFreeWorkspace(1, 0, w))""")
 )
 def test_what_is_refused(body: str, match: str) -> None:
     with pytest.raises(CodegenError, match=match):
-        tl.build(function(body))
+        tl.build(function(body), schedule="none")
