@@ -37,7 +37,8 @@ def test_what_a_kernel_knows():
     kernel.schedule.apply_to_schedule(again)
     assert kernel.source("scheduled").split("):")[1] == str(again.mod["main"]).split("):")[1]
     assert kernel.func.body is FUNC.body and kernel.report().nests[0].recipe in str(kernel.report())
-    plain = tl.build(FUNC, AVX2)
+    assert tl.build(FUNC, AVX2).artifact.key == kernel.artifact.key  # it is the default
+    plain = tl.build(FUNC, AVX2, schedule="none")
     assert works(plain) and not plain.schedule.insts and plain.report().nests == ()
     assert "for j, i in T.grid(48, 64)" in plain.source("scheduled")
     assert plain.artifact.key != kernel.artifact.key
@@ -182,6 +183,20 @@ def test_a_configuration_says_what_may_be_done():
         nest(classes=["loop"])
 
 
+def test_little_work_is_left_as_written():
+    small = parse(FUNC.script().replace("64", "20").replace("48", "25"))
+    one, [report] = tl.build(small, AVX2), tl.build(small, AVX2).report().nests
+    assert (
+        not one.schedule.insts
+        and report.nest == "B over j, i"
+        and report.why.startswith("its statements run 500 times")
+    )
+    with tl.PassContext(config={"tir.auto.least": 500}):
+        assert tl.build(small, AVX2).schedule.insts
+    unknown = FUNC.script().replace("(64, 48)", '("n", 48)').replace("T.grid(48, 64)", "T.grid(48, n)")
+    assert tl.build(parse(unknown), AVX2).schedule.insts
+
+
 def test_steps_are_validated(monkeypatch: pytest.MonkeyPatch):
     with tl.PassContext(validate=True):
         assert works(tl.build(FUNC, AVX2, schedule="auto"))
@@ -189,7 +204,7 @@ def test_steps_are_validated(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tl.Schedule, "validate", lambda self: asked.append(self))
     with tl.PassContext(validate=True):
         tl.build(FUNC, AVX2, schedule="auto")
-        tl.build(FUNC, AVX2)
+        tl.build(FUNC, AVX2, schedule="none")
     assert len(asked) == 1
 
 
@@ -200,5 +215,5 @@ def test_measured_time_stands_beside_the_predicted_one():
     assert (b == a * 2).all() and report.measured is not None and 0 < report.measured < 1
     assert 0 < report.predicted < 1 and "a call; predicted " in str(report)
     assert kernel.report().measured is None and "measured" not in str(kernel.report())
-    plain = tl.build(FUNC, AVX2).report(measure=[a, b])
+    plain = tl.build(FUNC, AVX2, schedule="none").report(measure=[a, b])
     assert plain.predicted == 0.0 and "a call" in str(plain) and "predicted" not in str(plain)

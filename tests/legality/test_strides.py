@@ -75,9 +75,33 @@ def test_arrays_in_which_two_subscripts_are_one_element(shape: tuple[int, ...], 
         built()(strided(shape, strides))
 
 
-def test_serial_loops_take_any_strides() -> None:
+@pytest.mark.parametrize(("shape", "strides"), [*TOGETHER.values(), ((4, 4), (4, 1))], ids=[*TOGETHER, "rows"])
+def test_serial_loops_take_any_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    """Automatic schedules go by subscripts: a call in which two of them are one element runs the loops as they are written."""
+    func: Any = parse(ROWS.replace("KIND", "range(n)"))
+    scheduled, plain = tl.build(func), tl.build(func, schedule="none")
+    assert scheduled.schedule.insts and not plain.schedule.insts
+    arrays = [strided(shape, strides) for _ in range(2)]
+    for kernel, a in zip((scheduled, plain), arrays, strict=True):
+        kernel(a)
+    np.testing.assert_array_equal(arrays[0].base.base, arrays[1].base.base)
+    for i, j in np.ndindex(shape):
+        arrays[1].base.base[i * strides[0] + j * strides[1]] = i * 100 + j  # in the order of the text
+    np.testing.assert_array_equal(arrays[0].base.base, arrays[1].base.base)
+
+
+def test_a_schedule_with_another_order_needs_elements_that_are_apart() -> None:
+    func: Any = parse(ROWS.replace("KIND", "range(n)"))
+    sch = tl.Schedule(func)
+    sch.reorder(sch.loop("j"), sch.loop("i"))
+    kernel: Any = tl.build(sch)
+    kernel(strided((4, 4), (4, 1)))
+    with pytest.raises(ValueError, match=r"may let two of its subscripts name one element.*run in another order"):
+        kernel(strided((4, 4), (1, 1)))
+    sch = tl.Schedule(func)
+    sch.split(sch.loop("j"), [None, 2])  # in the order of the text
     a = strided((4, 4), (0, 1))
-    built("range(n)")(a)
+    tl.build(sch)(a)
     np.testing.assert_array_equal(a[0], 300 + np.arange(4))
 
 

@@ -11,12 +11,13 @@ from functools import cached_property
 from typing import cast
 
 from tirlower.analysis.call_graph import calls_of
-from tirlower.autoschedule.classify import Nest, nests_of, selectors
+from tirlower.autoschedule.classify import Nest, nests_of, roots_of, selectors, title_of
 from tirlower.autoschedule.explain import PART_OF_ANOTHER, NestReport
 from tirlower.autoschedule.model import written_seconds
 from tirlower.autoschedule.recipe import AnyRecipe, Bid, Handles, Refusal
 from tirlower.autoschedule.recipes import RECIPES
 from tirlower.autoschedule.verbs import Verbs
+from tirlower.autoschedule.work import instances
 from tirlower.diagnostics import ScheduleError, TransformError
 from tirlower.ir.annotations import ELSEWHERE, NOALIAS
 from tirlower.ir.func import IRModule, PrimFunc
@@ -81,10 +82,15 @@ class Scheduled:
 
 
 def autoschedule(
-    mod: IRModule, processor: Processor, recipes: Sequence[AnyRecipe] = RECIPES, *, any_order: bool = False
+    mod: IRModule,
+    processor: Processor,
+    recipes: Sequence[AnyRecipe] = RECIPES,
+    *,
+    any_order: bool = False,
+    least: int = 0,
 ) -> Scheduled:
     """Schedule the functions of a module for a processor. What is written stays where nothing is to be gained. ``any_order``
-    permits sums of floats in any order.
+    permits sums of floats in any order. A function whose statements run less often than ``least``, together, is left as written.
 
     >>> from tirlower.script import parse
     >>> made = autoschedule(IRModule({"f": parse('''
@@ -114,7 +120,7 @@ def autoschedule(
     for key, func in mod.functions.items():
         if ELSEWHERE in func.attrs or calls_of(func):  # a schedule is of one function, and calls name others
             continue
-        functions[key] = found = _function(func, processor, recipes, any_order)
+        functions[key] = found = _function(func, processor, recipes, any_order, least)
         made[key] = found.function
     changed = any(made[key] is not func for key, func in mod.functions.items())
     return Scheduled(IRModule(made, dict(mod.attrs)) if changed else mod, functions)
@@ -140,7 +146,13 @@ def replayed(mod: IRModule, trace: Trace) -> Scheduled:
     return Scheduled(IRModule({**mod.functions, key: made.function}, dict(mod.attrs)), {key: made})
 
 
-def _function(func: PrimFunc, processor: Processor, recipes: Sequence[AnyRecipe], any_order: bool) -> ScheduledFunction:
+def _function(
+    func: PrimFunc, processor: Processor, recipes: Sequence[AnyRecipe], any_order: bool, least: int
+) -> ScheduledFunction:
+    few = instances(func.body) if least else None
+    if few is not None and few < least:
+        why = f"its statements run {few} times in all, which is too little to gain from"
+        return ScheduledFunction(func, tuple(NestReport(func.name, title_of(root), why=why) for root in roots_of(func)))
     nests = nests_of(func, any_order)
     steps = _Steps(func, nests)
     reports: list[NestReport] = []

@@ -18,10 +18,21 @@ from tirlower.ir.expr import IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.node import Node
 from tirlower.ir.query import each, statements
-from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, Seq, Stmt, While
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, For, ForKind, Seq, Stmt, While
 from tirlower.poly import Access, Loop, Scop, Statement, check_bounds, extract
 
-__all__ = ["Nest", "elements_of", "extent_of", "nests_of", "perfect_loops", "same_for_all", "selectors", "strides_of"]
+__all__ = [
+    "Nest",
+    "elements_of",
+    "extent_of",
+    "nests_of",
+    "perfect_loops",
+    "roots_of",
+    "same_for_all",
+    "selectors",
+    "strides_of",
+    "title_of",
+]
 
 
 Answer = TypeVar("Answer")
@@ -46,9 +57,7 @@ class Nest:
     @property
     def title(self) -> str:
         """What it writes, and its loops: ``C over i, j, k``."""
-        written = [access.buffer for access in self.accesses() if access.is_write]
-        names = dict.fromkeys(buffer.name for buffer in written if buffer is not None and buffer.data not in self.local)
-        return f"{', '.join(names) or 'nothing'} over {', '.join(loop.name for loop in self.loops)}"
+        return title_of(self.root)
 
     @cached_property
     def local(self) -> frozenset[object]:
@@ -134,6 +143,20 @@ def selectors(func: PrimFunc) -> dict[int, str]:
     }
 
 
+def roots_of(func: PrimFunc) -> list[For]:
+    """The outermost loops of a function, in the order of the text."""
+    return list(_outermost(func.body))
+
+
+def title_of(root: For) -> str:
+    """What a nest writes, and its loops: ``C over i, j, k``."""
+    inside = list(statements(root))
+    local = {stmt.buffer.data for stmt in inside if isinstance(stmt, AllocBuffer)}
+    names = dict.fromkeys(s.buffer.name for s in inside if isinstance(s, BufferStore) and s.buffer.data not in local)
+    loops = [stmt.loop_var.name for stmt in inside if isinstance(stmt, For)]
+    return f"{', '.join(names) or 'nothing'} over {', '.join(loops)}"
+
+
 def extent_of(loop: Loop) -> int | None:
     """How often a loop runs, where that is a number."""
     node = loop.node
@@ -204,7 +227,7 @@ def nests_of(func: PrimFunc, any_order: bool = False) -> list[Nest]:
     >>> nest.title, [str(strides_of(access)) for access in nest.accesses()]
     ('B over i, j', ['{<loop i>: 1}', '{<loop i>: 4, <loop j>: 1}', '{<loop i>: 1}'])
     """
-    roots = list(_outermost(func.body))
+    roots = roots_of(func)
     if not roots:
         return []
     scop = extract(func)

@@ -31,7 +31,7 @@ def lower(
     """The module after the passes of the target's pipeline, or after the first run of the pass ``until``.
 
     ``program``: a function, a module, or a schedule of one. ``target`` is a :class:`Target` or its text; the current one,
-    or ``"llvm"``, when left out. ``schedule`` is that of :func:`build`. The module is what :func:`build` compiles for arrays that share no memory, as its
+    or ``"llvm"``, when left out. ``schedule`` is that of :func:`build`, ``"none"`` when left out. The module is what :func:`build` compiles for arrays that share no memory, as its
     attributes ``tir.noalias`` say.
     Loops and accesses are checked first, and what is not proved inside its buffer gets a guard (docs/legality.md).
     Raises :class:`WellFormedError` for an ill-formed program, :class:`LegalityError` for a loop or an access that is
@@ -55,13 +55,13 @@ def lower(
         where = target_of(target)
         with paused_collection():
             verify_well_formed(mod)
-            text = _schedule(schedule, program)
+            text, written = _schedule(schedule, program), None
             if text != "none" and where.kind == "llvm":
                 from tirlower.driver.scheduling import scheduled
 
-                check_legality(apart(mod), PassContext.current())  # judges what was written
+                written = check_legality(apart(mod), PassContext.current()).module  # judges what was written
                 mod = scheduled(mod, text, where, PassContext.current().config).module
-            checked = check_legality(apart(mod), PassContext.current(), lifts=not where.is_gpu)
+            checked = check_legality(apart(mod), PassContext.current(), lifts=not where.is_gpu, written=written)
             return pipeline_for(where).run(checked.module, PassContext.current(), until)
 
 
@@ -72,7 +72,7 @@ def build(
     *,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
-    schedule: ScheduleLike = "none",
+    schedule: ScheduleLike = "auto",
 ) -> Kernel: ...
 @overload
 def build(
@@ -81,7 +81,7 @@ def build(
     *,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
-    schedule: ScheduleLike = "none",
+    schedule: ScheduleLike = "auto",
 ) -> Kernel | Executable: ...
 @overload
 def build(
@@ -90,7 +90,7 @@ def build(
     *,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
-    schedule: ScheduleLike = "none",
+    schedule: ScheduleLike = "auto",
 ) -> Executable: ...
 def build(
     program: PrimFunc | IRModule | Scheduled,
@@ -98,7 +98,7 @@ def build(
     *,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
-    schedule: ScheduleLike = "none",
+    schedule: ScheduleLike = "auto",
 ) -> Kernel | Executable:
     """Compile a function to a :class:`Kernel`, or a module to an :class:`Executable` of its exported functions.
 
@@ -107,10 +107,10 @@ def build(
     ``target``: a :class:`Target` or its text (``"llvm -mcpu=x86-64-v4"``); the current one, or the host's, when left
     out. ``outputs``: names of parameters (or, for a module, of each function's) that calls do not pass; they are
     allocated and returned. The attribute ``tir.outputs`` says the same. ``gil``: whether calls release the global
-    interpreter lock; ``"auto"`` does when the work is longer than a few microseconds. ``schedule``: ``"none"`` compiles what is
-    written; ``"auto"`` schedules it for the target's processor first, each step proved to keep every bit that no permission
-    lets change, and ``kernel.schedule`` has the steps; a trace, or the path of a file with one as JSON, is applied. Without
-    effect for targets other than ``llvm``, and for a schedule.
+    interpreter lock; ``"auto"`` does when the work is longer than a few microseconds. ``schedule``: ``"auto"`` finds one for
+    the target's processor where all loops of a nest are serial, each step proved to keep every bit that no permission lets
+    change, and ``kernel.schedule`` has the steps; ``"none"`` compiles what is written; a trace, or the path of a file with
+    one as JSON, is applied. Without effect for targets other than ``llvm``, and for a schedule (docs/automatic_schedules.md).
 
     Machine code is kept on disk, keyed by everything that determines it (``Kernel.explain_miss`` says why it was not
     found). Loops and accesses are checked as :func:`lower` does. Raises :class:`WellFormedError`,
@@ -177,7 +177,7 @@ def jit(
     target: TargetLike = None,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
-    schedule: ScheduleLike = "none",
+    schedule: ScheduleLike = "auto",
 ) -> Callable[[PrimFunc], JitFunction]: ...
 def jit(
     program: PrimFunc | None = None,
@@ -185,7 +185,7 @@ def jit(
     target: TargetLike = None,
     outputs: Sequence[str] | None = None,
     gil: GilChoice = "auto",
-    schedule: ScheduleLike = "none",
+    schedule: ScheduleLike = "auto",
 ) -> JitFunction | Callable[[PrimFunc], JitFunction]:
     """Compile a prim func at its first call (or from the disk cache); ``@tl.jit`` or ``@tl.jit(target=…, outputs=[…])``.
 

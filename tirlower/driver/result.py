@@ -67,18 +67,28 @@ class BuildSpec:
 
     def check(self, ctx: PassContext) -> CheckedModule:
         """What legality says of the version that is built: of the program as written first, then of what is made of it."""
+        return self.check_scheduled(self.check_written(ctx), ctx)
+
+    def check_written(self, ctx: PassContext) -> CheckedModule:
+        """What legality says of the program as written."""
         from tirlower.legality.check import check_legality
         from tirlower.legality.versions import apart, overlapping
 
         if self.overlap is not None:
             return check_legality(overlapping(self.module, self.overlap), ctx, in_order=True)
-        written = check_legality(apart(self.module), ctx, lifts=not self.target.is_gpu)
+        return check_legality(apart(self.module), ctx, lifts=not self.target.is_gpu)
+
+    def check_scheduled(self, written: CheckedModule, ctx: PassContext) -> CheckedModule:
+        """What it says of what the schedule makes of that."""
         if self.scheduled is None or self.scheduled.module is self.module:
             return written
+        from tirlower.legality.check import check_legality
+        from tirlower.legality.versions import apart
+
         if ctx.validate:
             for one in self.scheduled.functions.values():
                 one.schedule.validate()
-        made = check_legality(apart(self.scheduled.module), ctx, lifts=not self.target.is_gpu)
+        made = check_legality(apart(self.scheduled.module), ctx, lifts=not self.target.is_gpu, written=written.module)
         # Two arrays may be one where both programs compute then what they compute of copies.
         both = {
             name: tuple(pair for pair in pairs if pair in written.in_place.get(name, ()))

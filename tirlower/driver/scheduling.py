@@ -15,6 +15,7 @@ from tirlower.diagnostics import TirError, nearest_name
 from tirlower.ir.func import IRModule
 from tirlower.machine.processor import Processor
 from tirlower.machine.target import Target
+from tirlower.rewrite.context import CONFIG_KEYS
 from tirlower.schedule.trace import Trace
 from tirlower.schedule.trace_json import load_trace
 
@@ -79,4 +80,6 @@ def _automatic(mod: IRModule, target: Target, config: Mapping[str, object]) -> S
                 )
         recipes = tuple(recipe for recipe in RECIPES if recipe.name in wanted)
     any_order = bool(target.get("fast-math") or target.get("fast-math-reassoc"))
-    return autoschedule(mod, processor, recipes, any_order=any_order)
+    least = config.get("tir.auto.least", CONFIG_KEYS["tir.auto.least"].default)
+    assert isinstance(least, int)  # as its declaration says
+    return autoschedule(mod, processor, recipes, any_order=any_order, least=least)

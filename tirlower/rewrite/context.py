@@ -76,6 +76,9 @@ CONFIG_KEYS: dict[str, Option] = {
         lambda value: isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value),
         'the classes of nests that schedule="auto" schedules; all without it',
     ),
+    "tir.auto.least": integer(
+        512, 'how often the statements of a function run at least, together, for schedule="auto" to look at it'
+    ),
     "tir.auto.parallel": flag(True, 'schedule="auto" may run loops in parallel'),
     "tir.auto.nontemporal": flag(True, 'schedule="auto" may write large outputs past the caches'),
     "graph.numerics": one_of(
