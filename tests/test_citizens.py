@@ -192,7 +192,7 @@ def test_a_jit_function_for_a_gpu_is_pickled_by_its_function_and_options() -> No
     again = pickle.loads(pickle.dumps(lazy))
     assert type(again) is type(lazy) and again.func.script() == lazy.func.script()
     options = pickle.loads(pickle.dumps(again)).__reduce__()[1][1]
-    assert options == ("nvptx -arch=sm_80", ["B"], "auto", "none")
+    assert options == ("nvptx -arch=sm_80", ["B"], "auto", "auto")
 
 
 def test_an_executable_is_pickled() -> None:

@@ -41,6 +41,22 @@ def native(func: PrimFunc, *args: Any, threads: int = 2) -> None:
     tl.build(func, target=tl.Target("llvm", num_threads=threads), schedule="none")(*args)
 
 
+@pytest.mark.parametrize("never", ["range(0)", "range(i - 6)", "range(i // 8)"])
+def test_a_reduction_of_loops_that_never_run_needs_no_partial_results(never: str) -> None:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((6, 64), "int32"), S: T.Buffer((6,), "int32")):
+    for i in range(6):
+        S[i] = i
+        for k in {never}:
+            for j in T.vectorized(16, annotations={{"tir.reduction": True}}):
+                S[i] = S[i] + A[i, k * 16 + j]
+""")
+    sums = np.zeros(6, "int32")
+    native(func, np.ones((6, 64), "int32"), sums)
+    assert sums.tolist() == [0, 1, 2, 3, 4, 5]
+
+
 # -- form -------------------------------------------------------------------------------------------------------------
 
 

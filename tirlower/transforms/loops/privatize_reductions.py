@@ -21,7 +21,7 @@ from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Kept
 from tirlower.ir.query import statements
 from tirlower.ir.splice import as_scope, jumps_out, returns
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, DeclBuffer, For, ForKind, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt
 from tirlower.rewrite.base import Fact, ModulePass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import FactMutator, stated_fact
@@ -67,6 +67,8 @@ def _plan(loop: For, scop: poly.Scop, checked: bool) -> _Plan:
                 what = f"the {loop.kind.value} loop {loop.loop_var.name!r} carries more than reductions"
                 raise verdict.error(what, ORIGIN)
         carried.update(dict.fromkeys(r.buffer.data for r in poly.carried_reductions(scop, place)))
+    if not carried and any(_keeps_its_element(statement, loop) for statement in scop.statements):
+        return _Plan(None)  # no two iterations ever run
     if not carried:
         raise LegalityError(
             f"the {loop.kind.value} loop {loop.loop_var.name!r} is annotated {REDUCTION!r}, but carries no reduction",
@@ -75,6 +77,17 @@ def _plan(loop: For, scop: poly.Scop, checked: bool) -> _Plan:
             help="remove the annotation: its iterations update no element in common",
         )
     return _Plan(tuple(carried))
+
+
+def _keeps_its_element(statement: poly.Statement, loop: For) -> bool:
+    """Whether a statement is an update of an element that is the same in each iteration of a loop."""
+    node = statement.node
+    return (
+        statement.reduction is not None
+        and isinstance(node, BufferStore)
+        and any(place.node is loop for place in statement.loops)
+        and not any(mentions(index, loop.loop_var) for index in node.indices)
+    )
 
 
 class _Privatizer(FactMutator):
