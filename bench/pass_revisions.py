@@ -67,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("checkout", type=Path, nargs="?", help="a worktree of another commit")
     parser.add_argument("--size", type=int, default=10_000, help="statements (default %(default)s)")
-    parser.add_argument("--turns", type=int, default=3, help="how often each runs (default %(default)s)")
+    parser.add_argument("--turns", type=int, default=5, help="how often each runs (default %(default)s)")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker is not None:
