@@ -51,6 +51,7 @@ LAZY = {
     "transforms/__init__.py": "a pass is imported when it is first asked for",
     "rewrite/registry.py": "where each pass stands: the one door to the passes, which stand a floor above",
     "ir/text.py": "the one door from the language to its printer, which stands a floor above",
+    "ir/index_map.py": "whether two maps are equal is a question to the analyzer, which stands a floor above",
     "ir/func.py": "specializing rewrites functions: it stands on what stands on them",
     "machine/target.py": "the one door to what devices of this machine are, whose driver stands floors above",
     "poly/isl.py": "the one wrapper of islpy",

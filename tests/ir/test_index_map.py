@@ -270,3 +270,22 @@ def test_wide_indices_widen_the_map():
 def test_indices_are_integers():
     with pytest.raises(TirError, match="returns integers, got float32"):
         IndexMap.from_func(lambda i: [i, ir.Var("f", "float32")])
+
+
+def test_maps_that_differ_in_their_text_alone_are_equivalent():
+    equal = [
+        (lambda i: [i // 4 * 4 + i % 4], lambda i: [i]),
+        (lambda i: [i * 2 // 2], lambda i: [i]),
+        (lambda i, j: [(i * 8 + j * 2) // 2, j % 3], lambda i, j: [i * 4 + j, (j + 3) % 3]),
+        (lambda i: [i // 2 // 3, (i + 6) % 2], lambda i: [i // 6, i % 2]),
+    ]
+    for f, g in equal:
+        assert IndexMap.from_func(f).is_equivalent_to(IndexMap.from_func(g))
+    different = [
+        (lambda i: [i // 4 * 4 + i % 4], lambda i: [i + 1]),
+        (lambda i: [i // 4], lambda i: [i // 4 * 4]),
+        (lambda i, j: [i, j], lambda i, j: [j, i]),
+        (lambda i: [i % 4], lambda i: [i % 8]),
+    ]
+    for f, g in different:
+        assert not IndexMap.from_func(f).is_equivalent_to(IndexMap.from_func(g))

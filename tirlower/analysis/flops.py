@@ -27,7 +27,7 @@ from tirlower.ir.stmt import (
     While,
 )
 
-__all__ = ["ESTIMATED_FLOPS", "estimate_flops"]
+__all__ = ["ESTIMATED_FLOPS", "estimate_flops", "estimate_tir_flops"]
 
 ESTIMATED_FLOPS = "estimated_flops"
 """The function attribute that states the number itself."""
@@ -177,3 +177,7 @@ def estimate_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
             f"estimate_flops takes a statement, function or module, got {type(stmt_or_mod).__name__}"
         )
     return _Counter().of(stmt_or_mod)
+
+
+estimate_tir_flops = estimate_flops
+"""TIR's name of the same function."""
