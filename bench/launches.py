@@ -6,15 +6,17 @@ The driver is built from ``tests/gpu/launch/silent_driver.c`` where a C compiler
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.measure import Call, Candidate, interleave
 
@@ -139,6 +141,57 @@ def interface() -> tuple[Candidate, int]:
     return Call(_adding(), tuple(map(_Theirs, _arrays(3)))), 1
 
 
+class _Tensor:
+    """A tensor of PyTorch's, as far as a call asks: C finds what it is in its first slot."""
+
+    __slots__ = ("array", "device", "dtype", "parts", "requires_grad", "shape")
+    is_neg = is_conj = staticmethod(bool)
+
+    def __init__(self, array: Any, device: Any) -> None:
+        from tirlower.ir.dlpack import DLTensor
+
+        self.parts = (ctypes.c_int64 * 1)(*array.shape), (ctypes.c_int64 * 1)(1), array
+        told = DLTensor(array.pointer, 2, 0, 1, 2, 32, 1, *self.parts[:2], 0)
+        # The slots stand in the order of their names.
+        self.array = bytes(told)
+        self.device, self.dtype, self.shape, self.requires_grad = device, "torch.float32", array.shape, False
+
+    def data_ptr(self) -> int:
+        pointer: int = self.parts[2].pointer
+        return pointer
+
+    def stride(self) -> tuple[int, ...]:
+        return (1,)
+
+    def element_size(self) -> int:
+        return 4
+
+
+def tensors() -> tuple[Candidate, int]:
+    """What PyTorch's tensors cost: a stand-in with DLPack's C exchange, which PyTorch has from 2.10 on."""
+    from tirlower.gpu.launch import open_driver
+
+    library: Any = open_driver().library
+    words = [1, 0, 0, 0, 0]
+    words += [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (library.silent_tensor, library.silent_stream)]
+    api = (ctypes.c_uint64 * len(words))(*words)
+    capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+        ("PyCapsule_New", ctypes.pythonapi)
+    )(ctypes.addressof(api), b"dlpack_exchange_api", None)
+    torch: Any = types.ModuleType("torch")
+    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 0)
+    torch.api = api
+    sys.modules["torch"] = torch
+    cls = type("Tensor", (_Tensor,), {"__slots__": (), "__module__": "torch", "__dlpack_c_exchange_api__": capsule})
+    device = _TorchDevice("cuda", 0)
+    return Call(_adding(), tuple(cls(array, device) for array in _arrays(3))), 1
+
+
+class _TorchDevice(NamedTuple):
+    type: str
+    index: int
+
+
 CASES: dict[str, tuple[str, Callable[[], tuple[Candidate, int]]]] = {
     "static": ("static shapes", static),
     "symbolic": ("symbolic shapes, a shift in the grid", symbolic),
@@ -148,6 +201,7 @@ CASES: dict[str, tuple[str, Callable[[], tuple[Candidate, int]]]] = {
     "descriptors": ("two tile descriptors", descriptors),
     "devices": ("two devices by turns", two_devices),
     "interface": ("__cuda_array_interface__", interface),
+    "tensors": ("tensors through DLPack's C exchange", tensors),
 }
 
 

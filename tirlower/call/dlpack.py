@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from tirlower.call.vectorcall import word
 from tirlower.call.views import NotAnArray, class_of, compact_strides
 from tirlower.ir.dlpack import READ_ONLY, DLTensor, VersionedTensor, dlpack_name
 
-__all__ = ["Tensor", "capsule_is", "capsule_of", "capsule_pointer", "read_capsule"]
+__all__ = ["Exchange", "Tensor", "capsule_is", "capsule_of", "capsule_pointer", "exchange_of", "read_capsule"]
 
 _IS_COPY = 2
 
@@ -103,3 +104,33 @@ def tensor_of(value: object, capsule: object, remedy: str) -> Tensor:
     if found is None:
         raise NotAnArray(f"{class_of(value)}, whose __dlpack__ gave no capsule of DLPack 1", remedy)
     return found
+
+
+class Exchange(NamedTuple):
+    """Addresses of DLPack's C exchange: what fills a DLTensor from a tensor, and what tells the stream that its library
+    works on (0 where it does not).
+    """
+
+    tensor: int
+    current: int
+
+
+# Behind the version and the API of before: an allocator, from and to Python, then these.
+_EXCHANGE_TENSOR, _EXCHANGE_STREAM = 5, 6
+
+
+def exchange_of(cls: type) -> Exchange | None:
+    """The exchange of a class of PyTorch's tensors; None where it has none.
+
+    Only PyTorch's: what that API fills has no flag for read-only memory, which other libraries' arrays may be.
+    """
+    if cls.__module__.partition(".")[0] != "torch":
+        return None
+    capsule = getattr(cls, "__dlpack_c_exchange_api__", None)
+    if capsule is None or not capsule_is(capsule, b"dlpack_exchange_api"):
+        return None
+    api = capsule_pointer(capsule, b"dlpack_exchange_api")
+    if ctypes.c_uint32.from_address(api).value != 1:
+        return None
+    tensor = word(api + 8 * _EXCHANGE_TENSOR)
+    return Exchange(tensor, word(api + 8 * _EXCHANGE_STREAM)) if tensor else None

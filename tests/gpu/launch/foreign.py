@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ctypes
+from typing import Any, ClassVar
+
+from tirlower.ir.dlpack import DLTensor
 
 
 class Interface:
@@ -87,3 +90,61 @@ class CupyArray:
 
 
 CupyArray.__module__ = "cupy._core.core"
+
+
+# -- DLPack's C exchange -----------------------------------------------------------------------------------------------
+
+_FILL = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.py_object, ctypes.c_void_p)
+_CURRENT = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
+_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+
+
+class Exchanged(Tensor):
+    """A tensor that tells C what it is; ``current`` is the stream on which its library works, ``told`` counts."""
+
+    current = 0
+    told = 0
+    changes: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, array: Any, **changes: Any) -> None:
+        super().__init__(array)
+        self.negative = False
+        self.changes = changes
+        self.keep: tuple[Any, ...] = ()
+
+    def is_neg(self) -> bool:
+        return self.negative
+
+    def is_conj(self) -> bool:
+        return False
+
+    def fill(self, at: int) -> int:
+        """What C calls."""
+        Exchanged.told += 1
+        if self.changes.get("refuses"):
+            return -1
+        tensor = DLTensor.from_address(at)
+        rank = len(self.shape)
+        self.keep = (ctypes.c_int64 * rank)(*self.shape), (ctypes.c_int64 * rank)(*self.stride())
+        said = {
+            "data": self.array.pointer, "device_type": 2, "device_id": 0, "ndim": rank, "code": 2,
+            "bits": 8 * self.element_size(), "lanes": 1, "shape": self.keep[0], "strides": self.keep[1],
+            "byte_offset": 0, **self.changes,
+        }  # fmt: skip
+        for name, value in said.items():
+            setattr(tensor, name, value)
+        return 0
+
+
+def _current(kind: int, ordinal: int, out: int) -> int:
+    ctypes.c_uint64.from_address(out).value = Exchanged.current
+    return 0
+
+
+_KEEP = _FILL(lambda tensor, at: tensor.fill(at)), _CURRENT(_current)
+_API = (ctypes.c_uint64 * 7)(1, 0, 0, 0, 0, *[ctypes.cast(function, ctypes.c_void_p).value or 0 for function in _KEEP])
+_NAME = b"dlpack_exchange_api"
+Exchanged.__module__ = "torch"
+Exchanged.__dlpack_c_exchange_api__ = _capsule(ctypes.addressof(_API), _NAME, None)  # type: ignore[attr-defined]

@@ -42,3 +42,6 @@ int cuTensorMapEncodeTiled(void *m, int kind, u rank, void *base, void *dims, vo
   memset(m, 1, 128); return 0; }
 int cuLaunchKernel(void *f, u gx, u gy, u gz, u bx, u by, u bz, u shared, void *s, void **a, void **extra) { return 0; }
 int cuLaunchKernelEx(void *config, void *f, void **a, void **extra) { return 0; }
+/* DLPack's C exchange, of objects whose first slot is the bytes of their DLTensor; their library works in the default stream. */
+int silent_tensor(char *object, void *tensor) { memcpy(tensor, *(char **)(object + 16) + 32, 48); return 0; }
+int silent_stream(int kind, int device, void **stream) { *stream = 0; return 0; }

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import ctypes
 import gc
 import math
 import sys
 import threading
+import types
 import weakref
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import FakeCuda, driver_of, fake_kernel, on
-from tests.gpu.launch.foreign import Interface
+from tests.gpu.launch.foreign import CupyArray, Exchanged, Interface
 from tests.gpu.launch.native_calls import counted, switched_off
 from tirlower.diagnostics import ArgumentTypeError, ArgumentValueError, DeviceError
 from tirlower.gpu.launch import Stream, device_of, empty, native, to_device
@@ -379,6 +381,116 @@ def test_an_array_that_was_shown_is_pythons() -> None:
         kernel(A, B, C)
         kernel(B, A, C, stream=Stream(A.device))
         assert calls.count == 2
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> type[Exchanged]:
+    """A library with a current stream."""
+    library = types.ModuleType("torch")
+    library._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: Exchanged.current)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", library)
+    monkeypatch.setattr(Exchanged, "current", 0)
+    return Exchanged
+
+
+def test_tensors_are_asked_through_the_exchange(torch: type[Exchanged]) -> None:
+    kernel, cuda = fake_kernel(programs.vector_add)
+    A, B, C = on(cuda, data(), data(8, 3), data())
+    tensors = torch(A), torch(B), torch(C)
+    kernel(*tensors)
+    told = torch.told
+    with counted(kernel) as calls:
+        kernel(*tensors)
+        kernel(torch(A), torch(B), torch(C))
+        kernel(torch(A, byte_offset=A.pointer - B.pointer, data=B.pointer), tensors[1], tensors[2])
+        assert not calls.count and torch.told == told + 9
+        assert not any(call[9] for call in cuda.calls("cuLaunchKernel"))
+        kernel(A, tensors[1], tensors[2])
+        kernel(A, tensors[1], tensors[2])
+        assert calls.count == 1
+        for changes in (
+            {"refuses": True},
+            {"device_type": 1},
+            {"device_type": 13},
+            {"device_id": 1},
+            {"ndim": 0},
+            {"code": 0},
+            {"bits": 16},
+            {"lanes": 2},
+            {"strides": None},
+            {"shape": (ctypes.c_int64 * 1)(7)},
+            {"strides": (ctypes.c_int64 * 1)(2)},
+        ):
+            before = calls.count
+            kernel(torch(A, **changes), tensors[1], tensors[2])
+            assert calls.count == before + 1, changes
+        tensors[0].requires_grad = True
+        with pytest.raises(ArgumentTypeError, match="requires grad"):
+            kernel(*tensors)
+        tensors[0].requires_grad, tensors[1].negative = False, True
+        with pytest.raises(ArgumentTypeError, match="negation"):
+            kernel(*tensors)
+        tensors[1].negative = False
+        with pytest.raises(ArgumentValueError, match="overlap"):
+            kernel(*tensors[:2], torch(A))
+    kernel(*tensors)
+    np.testing.assert_array_equal(C.numpy(), data() + data(8, 3))
+
+
+def test_tensors_are_worked_on_in_the_stream_of_their_library(torch: type[Exchanged]) -> None:
+    kernel, cuda = fake_kernel(programs.vector_add, outputs=("C",))
+    A, B = on(cuda, data(), data(8, 3))
+    tensors = torch(A), torch(B)
+    own = [Stream(A.device), Stream(A.device)]
+    for stream in (None, *own):
+        torch.current = 0 if stream is None else stream.handle
+        kernel(*tensors)
+        with counted(kernel) as calls:
+            made = kernel(*tensors)
+            assert not calls.count
+        assert (cuda.calls("cuLaunchKernel")[-1][9] or 0) == torch.current
+        assert made.users is (A.device.default if stream is None else stream)
+    torch.current = own[0].handle
+    with counted(kernel) as calls:
+        kernel(*tensors)
+        assert calls.count == 1
+        assert cuda.calls("cuLaunchKernel")[-1][9] == own[0].handle
+        kernel(*tensors, stream=own[1])  # which waits for the library's
+        assert calls.count == 2
+        torch.current = 2  # each thread's own
+        kernel(*tensors)
+        kernel(*tensors)
+        assert calls.count == 4
+
+
+def test_tensors_beside_arrays_of_ours_are_in_order_with_them(torch: type[Exchanged]) -> None:
+    kernel, cuda = fake_kernel(programs.vector_add)
+    A, B, C = on(cuda, data(), data(8, 3), data())
+    s, t = Stream(A.device), Stream(A.device)
+    torch.current = s.handle
+    view = torch(A)
+    for _ in range(3):
+        kernel(view, B, C)
+        kernel(B, B, C, stream=t)
+    with counted(kernel) as calls:
+        cuda.log.clear()
+        kernel(view, B, C)
+        assert not calls.count
+    assert [call[0] for call in cuda.calls("cuStreamWaitEvent", "cuLaunchKernel")] == [
+        "cuStreamWaitEvent",
+        "cuLaunchKernel",
+    ]
+    assert C.users is s
+
+
+def test_arrays_of_two_libraries_are_pythons(torch: type[Exchanged]) -> None:
+    kernel, cuda = fake_kernel(programs.vector_add)
+    A, B, C = on(cuda, data(), data(8, 3), data())
+    kernel(torch(A), Interface(B), C)
+    with counted(kernel) as calls:
+        kernel(torch(A), Interface(B), C)
+        assert calls.count == 1
+    assert CupyArray.__module__ != torch.__module__
 
 
 # -- threads -----------------------------------------------------------------------------------------------------------

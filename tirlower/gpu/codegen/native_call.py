@@ -28,13 +28,16 @@ from tirlower.emit.llvm_text import (
     null,
 )
 from tirlower.gpu.codegen.native_code import Code
-from tirlower.gpu.codegen.native_foreign import emit_interface
+from tirlower.gpu.codegen.native_foreign import emit_interface, emit_tensor
 from tirlower.gpu.codegen.native_order import DONE, IN_PYTHON, emit_in_order, emit_put_in_order
+from tirlower.gpu.launch.dlpack import CUDA
 from tirlower.gpu.launch.native_layout import (
     BLOCK,
     MOST_ARGUMENTS,
     MOST_SLOTS,
     Api,
+    Expected,
+    Foreign,
     Kind,
     Line,
     LineArgument,
@@ -57,7 +60,9 @@ _NOT_OFFSET: Final = (1 << 63) - 1
 def emit_native_call(module: Module) -> None:
     """Define ``ptr @tirlower.native.call(ptr self, ptr args, i64 nargsf, ptr names)``, a vectorcall function."""
     in_order = emit_in_order(module)
-    parts = _Parts(in_order, emit_put_in_order(module, in_order), emit_interface(module), _emit_array(module))
+    parts = _Parts(
+        in_order, emit_put_in_order(module, in_order), emit_interface(module), emit_tensor(module), _emit_array(module)
+    )
     _Call(module, parts).build()
 
 
@@ -93,10 +98,18 @@ def _emit_array(module: Module) -> FunctionRef:
 class _Parts:
     """The functions that a call is made of."""
 
-    def __init__(self, in_order: FunctionRef, order: FunctionRef, interface: FunctionRef, array: FunctionRef) -> None:
+    def __init__(
+        self,
+        in_order: FunctionRef,
+        order: FunctionRef,
+        interface: FunctionRef,
+        tensor: FunctionRef,
+        array: FunctionRef,
+    ) -> None:
         self.in_order = in_order
         self.order = order
         self.interface = interface
+        self.tensor = tensor
         self.array = array
 
 
@@ -262,8 +275,14 @@ class _Call(Code):
             expected = self.word(self.row(arguments, i, LineArgument.WORDS), LineArgument.EXPECTED, PTR)
             with b.if_then(b.icmp("ne", expected, null()), name="expected"):
                 asked = [self.api, expected, self.word(self.given, i, PTR), b.gep(I64, self.values, i)]
-                said = b.call(self.parts.interface, asked)
-                with b.if_then(b.xor(said, const(I1, 1)), name="another"):
+                answer = b.alloca(I1, align=1)
+                interface = b.icmp("eq", self.word(expected, Expected.TENSOR), b.i64(0))
+                with b.if_else(interface, name="interface") as (by_interface, by_tensor):
+                    with by_interface:
+                        b.store(b.call(self.parts.interface, asked), answer, 1)
+                    with by_tensor:
+                        b.store(b.call(self.parts.tensor, asked), answer, 1)
+                with b.if_then(b.xor(b.load(I1, answer, 1), const(I1, 1)), name="another"):
                     self.put(b.i64(0), line, Line.BUSY)
                     b.br(following)
 
@@ -273,13 +292,27 @@ class _Call(Code):
         place = self.variable(stream)
         with b.if_else(b.icmp("eq", stream, null()), likely=True, name="default") as (default, named):
             with default:
-                b.store(self.word(self.line, Line.DEFAULT, PTR), place, 8)
+                self._unnamed(place)
             with named:
                 # Other libraries work in streams of their own, for which Python lets this one wait.
                 self.require(b.icmp("eq", self.word(self.line, Line.FOREIGN), b.i64(0)), self.free)
                 device = self.load(self.of_stream(stream, "device"))
                 self.require(b.icmp("eq", device, self.word(self.line, Line.DEVICE, PTR)), self.free)
         return b.load(PTR, place, 8)
+
+    def _unnamed(self, place: Value) -> None:
+        """The default stream; where there are tensors, that on which their library works, if it is still the same."""
+        b = self.b
+        b.store(self.word(self.line, Line.DEFAULT, PTR), place, 8)
+        tensors = b.icmp("eq", self.word(self.line, Line.FOREIGN), b.i64(Foreign.TENSORS))
+        with b.if_then(tensors, name="tensors"):
+            handle = self.variable(b.i64(0))
+            current = self.word(self.line, Line.CURRENT, PTR)
+            asked = [b.const(I32, CUDA), b.trunc(self.word(self.line, Line.ORDINAL), I32), handle]
+            self.require(b.icmp("eq", b.call_pointer(current, I32, asked), const(I32, 0)), self.free)
+            known = self.word(self.line, Line.HANDLE)
+            self.require(b.icmp("eq", b.load(I64, handle, 8), known), self.free)
+            b.store(self.word(self.line, Line.STREAM, PTR), place, 8)
 
     def _addresses(self) -> None:
         """Addresses that are not those of the last checked call have to be aligned, and the arrays apart."""

@@ -1,12 +1,18 @@
-"""``__cuda_array_interface__`` read in machine code: whether it says what is expected, and the address."""
+"""Arrays of other libraries in machine code: whether they say what is expected of them, and their addresses.
+
+``__cuda_array_interface__`` is read from its dictionary, a tensor through DLPack's C exchange.
+"""
 
 from __future__ import annotations
 
-from tirlower.emit.llvm_text import I1, I32, PTR, VOID, FunctionRef, Module, Value, null
+from tirlower.emit.llvm_text import I1, I32, I64, PTR, VOID, FunctionRef, Module, Value, null
 from tirlower.gpu.codegen.native_code import Code
 from tirlower.gpu.launch.native_layout import Api, Expected
 
-__all__ = ["emit_interface"]
+__all__ = ["emit_interface", "emit_tensor"]
+
+# DLTensor: data, device {type i32, id i32}, ndim i32 and dtype {u8, u8, u16}, shape, strides, byte_offset
+_DEVICE, _TYPE, _SHAPE, _STRIDES, _OFFSET, _WORDS = 1, 2, 3, 4, 5, 6
 
 
 class _Interface(Code):
@@ -91,3 +97,56 @@ class _Interface(Code):
 def emit_interface(module: Module) -> FunctionRef:
     """Define the function that asks an array of another library: true where it says what is expected of it."""
     return _Interface(module).build()
+
+
+class _Tensor(Code):
+    """``i1 (ptr api, ptr expected, ptr object, ptr address)``."""
+
+    def __init__(self, module: Module) -> None:
+        names = ("api", "expected", "object", "address")
+        super().__init__(module, "tirlower.native.tensor", I1, [(PTR, name) for name in names])
+        self.api, self.expected, self.asked, self.address = self.args
+        self.failed, self.other = self.new_block("failed"), self.new_block("other")
+
+    def build(self) -> FunctionRef:
+        """The whole function."""
+        b = self.b
+        tensor = b.alloca(I64, _WORDS, 8, "tensor")
+        told = self.word(self.expected, Expected.TENSOR, PTR)
+        status = b.call_pointer(told, I32, [self.asked, tensor])
+        self.require(b.icmp("eq", status, b.const(I32, 0)), self.failed)
+        for at, expected in ((_DEVICE, Expected.DEVICE), (_TYPE, Expected.TYPE)):
+            self.require(b.icmp("eq", self.word(tensor, at), self.word(self.expected, expected)), self.other)
+        rank = self.word(self.expected, Expected.RANK)
+        for at, expected in ((_SHAPE, Expected.SHAPE), (_STRIDES, Expected.STRIDES)):
+            found, wanted = self.word(tensor, at, PTR), self.word(self.expected, expected, PTR)
+            listed = b.or_(b.icmp("eq", rank, b.i64(0)), b.icmp("ne", found, null()))
+            self.require(listed, self.other)
+            with b.for_range(b.i64(0), rank, name="axis") as i:
+                self.require(b.icmp("eq", self.word(found, i), self.word(wanted, i)), self.other)
+        b.store(b.add(self.word(tensor, 0), self.word(tensor, _OFFSET)), self.address, 8)
+        # A write would go behind the back of autograd; a negation may be a bit of the tensor, and memory without it.
+        self._says_no(self.python(Api.PyObject_GetAttr, PTR, self.asked, self.object(Api.NAME_REQUIRES_GRAD)))
+        receiver = self.variable(self.asked)
+        name = self.object(Api.NAME_IS_NEG)
+        self._says_no(self.python(Api.PyObject_VectorcallMethod, PTR, name, receiver, b.i64(1), null()))
+        b.ret(b.const(I1, 1))
+        self.enter(self.failed)
+        # Python asks again, and tells.
+        self.python(Api.PyErr_Clear, VOID)
+        b.br(self.other)
+        self.enter(self.other)
+        b.ret(b.const(I1, 0))
+        return self.ref
+
+    def _says_no(self, answer: Value) -> None:
+        """Go on where an answer is False."""
+        self.require(self.b.icmp("ne", answer, null()), self.failed)
+        no = self.is_object(answer, Api.FALSE)
+        self.drop(answer)
+        self.require(no, self.other)
+
+
+def emit_tensor(module: Module) -> FunctionRef:
+    """Define the function that asks a tensor: true where it says what is expected of it."""
+    return _Tensor(module).build()

@@ -250,7 +250,7 @@ class GpuKernel(FunctionLike, NativelyCalled):
         ]
         lines += [
             "    if self._native is not None:",
-            f"        self._native.learn(plan, key, {given}, {together})",
+            f"        self._native.learn(plan, key, {given}, {together}, on if stream is None else None)",
         ]
         made = [f"o{i}" for i in range(len(sig.outputs))]
         if made or self.host.returns is not None:

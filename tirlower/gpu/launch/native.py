@@ -13,6 +13,7 @@ import threading
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
+from tirlower.call.dlpack import Exchange, exchange_of
 from tirlower.call.signature import BufferParam, Param, Signature
 from tirlower.call.vectorcall import (
     CALLABLE,
@@ -23,8 +24,10 @@ from tirlower.call.vectorcall import (
     vectorcall_type,
     word,
 )
-from tirlower.call.views import Result
+from tirlower.call.views import Result, View
 from tirlower.gpu.launch.array import ArrayKind, DeviceArray
+from tirlower.gpu.launch.constants import STREAM_PER_THREAD
+from tirlower.gpu.launch.dlpack import CUDA
 from tirlower.gpu.launch.host_function import CallMemory
 from tirlower.gpu.launch.native_layout import (
     ARRAY_SLOTS,
@@ -35,6 +38,7 @@ from tirlower.gpu.launch.native_layout import (
     Api,
     Block,
     Expected,
+    Foreign,
     Kind,
     Line,
     LineArgument,
@@ -44,12 +48,14 @@ from tirlower.gpu.launch.native_layout import (
 )
 from tirlower.gpu.launch.plan import Plan, Planner, allocated_slots
 from tirlower.gpu.launch.stream import Stream
-from tirlower.gpu.launch.views import InterfaceFacts
+from tirlower.gpu.launch.views import InterfaceFacts, TorchFacts
+from tirlower.ir.dlpack import CODES
 from tirlower.ir.dtype import DataType
 
 __all__ = ["NATIVE", "NativeCalls", "NativelyCalled", "native_class", "takes_native_calls"]
 
 _MOST_LINES: Final = 16
+_MOST_STREAMS: Final = 128
 _ALL: Final = (1 << 64) - 1
 
 _OBJECTS: Final[dict[Api, object]] = {
@@ -69,6 +75,8 @@ _OBJECTS: Final[dict[Api, object]] = {
     Api.NAME_TYPESTR: sys.intern("typestr"),
     Api.NAME_DATA: sys.intern("data"),
     Api.NAME_MASK: sys.intern("mask"),
+    Api.NAME_REQUIRES_GRAD: sys.intern("requires_grad"),
+    Api.NAME_IS_NEG: sys.intern("is_neg"),
 }
 
 
@@ -162,7 +170,7 @@ def takes_native_calls(signature: Signature, symbols: int, returns: str | None) 
 class _Row:
     """A line with all objects whose addresses it has; ``checked`` is where its addresses begin that were checked last."""
 
-    __slots__ = ("_held", "checked", "memory", "plan", "words")
+    __slots__ = ("_held", "_streams", "checked", "memory", "plan", "words")
 
     def __init__(
         self, plan: Plan, memory: CallMemory, words: Sequence[int], checked: int, held: Sequence[object]
@@ -174,6 +182,7 @@ class _Row:
             self.words[place] = at + 8 * self.words[place]
         self.checked = checked
         self._held = held
+        self._streams: dict[int, Stream] = {}
 
     @property
     def address(self) -> int:
@@ -183,6 +192,14 @@ class _Row:
     def learn(self, addresses: list[int]) -> None:
         """These were checked: all at once, for machine code reads them in between."""
         self.words[self.checked : self.checked + len(addresses)] = [*addresses]
+
+    def works_on(self, stream: Stream) -> None:
+        """The library of the tensors works on this stream now. It lives as long as a call may have it."""
+        if stream.handle != STREAM_PER_THREAD and (
+            stream.handle in self._streams or len(self._streams) < _MOST_STREAMS
+        ):
+            self._streams[stream.handle] = stream
+            self.words[Line.HANDLE : Line.STREAM + 1] = [stream.handle & _ALL, id(stream)]
 
 
 class NativeCalls:
@@ -256,8 +273,10 @@ class NativeCalls:
 
     # -- lines -------------------------------------------------------------------------------------------------------
 
-    def learn(self, plan: Plan, key: Hashable, values: Sequence[object], pointers: tuple[int, ...]) -> None:
-        """A call was made in Python: the next ones of its kind need not be."""
+    def learn(
+        self, plan: Plan, key: Hashable, values: Sequence[object], pointers: tuple[int, ...], on: Stream | None
+    ) -> None:
+        """A call was made in Python: the next ones of its kind need not be. ``on`` is its stream, where it named none."""
         row = plan.line
         if row is False:
             return
@@ -273,15 +292,22 @@ class NativeCalls:
             for i, pointer in zip(self._buffers, pointers, strict=True):
                 addresses[i] = pointer
             row.learn(addresses)
+            if on is not None and plan.sources and callable(plan.sources[0]):
+                row.works_on(on)
 
     def _new(self, plan: Plan, key: Hashable, values: Sequence[object]) -> _Row | Literal[False]:
         """A line for a plan; False where there cannot be one."""
-        if plan.others or any(callable(source) for source in plan.sources):
-            return False
         held: list[object] = [key]
-        arguments = self._arguments(plan, key, values, held)
+        arguments = None if plan.others else self._arguments(plan, key, values, held)
         if arguments is None:
             return False
+        foreign, current = Foreign.NONE if len(plan.uses) == len(self._buffers) else Foreign.IN_DEFAULT, 0
+        if any(callable(source) for source in plan.sources):
+            exchanges = {exchange for exchange in held if isinstance(exchange, Exchange)}
+            current = exchanges.pop().current if len(exchanges) == 1 else 0
+            if not current:
+                return False
+            foreign = Foreign.TENSORS
         memory = plan.host.pool.pop() if plan.host.pool else plan.host.memory()
         outputs = [
             word for slot, kind in zip(self._output_slots, plan.outputs, strict=True) for word in _output(slot, kind)
@@ -297,7 +323,7 @@ class NativeCalls:
             Line.RESULT: memory.result,
             Line.DEVICE: id(plan.device),
             Line.DEFAULT: id(plan.default),
-            Line.FOREIGN: len(plan.uses) != len(self._buffers),
+            Line.FOREIGN: foreign,
             Line.STRICT: self._odd or None in plan.places,
             Line.ORDER: order,
             Line.ORDER_TABLE: table,
@@ -305,6 +331,10 @@ class NativeCalls:
             Line.SYMBOLS: Line.WORDS + len(arguments) + len(outputs),
             Line.CHECKED: checked,
             Line.HELD: plan.device.lock.held,
+            Line.CURRENT: current,
+            Line.ORDINAL: plan.device.ordinal,
+            Line.HANDLE: _ALL,
+            Line.STREAM: 0,
         }
         line = [int(words[Line(i)]) for i in range(Line.WORDS)] + arguments + outputs + list(plan.symbols)
         row = _Row(plan, memory, line + [0] * len(self._inputs), checked, held)
@@ -326,18 +356,19 @@ class NativeCalls:
     def _arguments(self, plan: Plan, key: Hashable, values: Sequence[object], held: list[object]) -> list[int] | None:
         """The words of a line's arguments; ``held`` gets what they are addresses of."""
         assert isinstance(key, tuple)
-        said, spans, moved = iter(key), iter(plan.spans), iter(self._planner.moved(plan))
+        said, spans, moved, views = iter(key), iter(plan.spans), iter(self._planner.moved(plan)), iter(plan.views)
         words: list[int] = []
         for param, value in zip(self._inputs, values, strict=True):
             row = [0] * LineArgument.WORDS
             if isinstance(param, BufferParam):
                 row[LineArgument.LOW], row[LineArgument.HIGH] = next(spans)
                 row[LineArgument.OFFSET] = next(moved)
-                facts = next(said)
+                facts, view = next(said), next(views)
                 if type(value) is DeviceArray:
                     row[LineArgument.KEY] = id(facts)
                 else:
-                    expected = _expected(facts)
+                    tensor = isinstance(facts, TorchFacts)
+                    expected = _tensor(value, view, plan.device.ordinal, held) if tensor else _interface(facts)
                     if expected is None:
                         return None
                     held += [type(value), expected]
@@ -368,8 +399,8 @@ def _output(slot: int, kind: ArrayKind) -> list[int]:
     return [words[Output(i)] for i in range(Output.WORDS)]
 
 
-def _expected(facts: object) -> ctypes.Array[ctypes.c_uint64] | None:
-    """The words of what another library's array has to say; None where machine code does not ask for it. The facts live."""
+def _interface(facts: object) -> ctypes.Array[ctypes.c_uint64] | None:
+    """The words of what ``__cuda_array_interface__`` has to say; None where machine code does not ask for it. The facts live."""
     if not isinstance(facts, InterfaceFacts) or facts.masked or facts.typestr[1] == "V":
         return None
     if facts.readonly is not True and facts.readonly is not False:
@@ -381,4 +412,24 @@ def _expected(facts: object) -> ctypes.Array[ctypes.c_uint64] | None:
         Expected.READONLY: id(facts.readonly),
         Expected.STREAM: id(facts.stream),
     }
-    return _words([words[Expected(i)] for i in range(Expected.WORDS)])
+    return _words([words.get(Expected(i), 0) for i in range(Expected.WORDS)])
+
+
+def _tensor(value: object, view: View, ordinal: int, held: list[object]) -> ctypes.Array[ctypes.c_uint64] | None:
+    """The words of what a tensor has to say; None where its library has no exchange. ``held`` gets what they point to."""
+    exchange = exchange_of(type(value))
+    dtype = DataType(view.dtype)
+    if exchange is None or dtype.code not in CODES:
+        return None
+    shape, strides = _words(view.shape), _words([stride // view.itemsize for stride in view.strides])
+    held += [exchange, shape, strides]
+    bits = 8 if dtype.is_bool else dtype.bits
+    words = {
+        Expected.TENSOR: exchange.tensor,
+        Expected.SHAPE: ctypes.addressof(shape),
+        Expected.STRIDES: ctypes.addressof(strides),
+        Expected.DEVICE: CUDA | ordinal << 32,
+        Expected.TYPE: len(view.shape) | CODES[dtype.code] << 32 | bits << 40 | 1 << 48,
+        Expected.RANK: len(view.shape),
+    }
+    return _words([words.get(Expected(i), 0) for i in range(Expected.WORDS)])

@@ -21,6 +21,7 @@ __all__ = [
     "Api",
     "Block",
     "Expected",
+    "Foreign",
     "Kind",
     "Line",
     "LineArgument",
@@ -68,6 +69,7 @@ class Api(enum.IntEnum):
     PyObject_GetAttr = enum.auto()
     PyDict_GetItemWithError = enum.auto()
     PyObject_RichCompareBool = enum.auto()
+    PyObject_VectorcallMethod = enum.auto()
     NONE = enum.auto()
     TRUE = enum.auto()
     FALSE = enum.auto()
@@ -84,6 +86,8 @@ class Api(enum.IntEnum):
     NAME_TYPESTR = enum.auto()
     NAME_DATA = enum.auto()
     NAME_MASK = enum.auto()
+    NAME_REQUIRES_GRAD = enum.auto()
+    NAME_IS_NEG = enum.auto()
 
 
 class Block(enum.IntEnum):
@@ -144,7 +148,8 @@ class Line(enum.IntEnum):
     """The words of a line. Behind them stand its arguments, its outputs, the host function's symbols, and the addresses that
     were checked last.
 
-    ``FOREIGN``: it has arrays of other libraries. ``STRICT``: new addresses are checked in Python. ``ORDER`` and
+    ``FOREIGN``: it has arrays of other libraries (:class:`Foreign`). ``CURRENT`` says, for a device (``ORDINAL``), which stream
+    their library works on now; ``STREAM`` is the stream that had the ``HANDLE`` last. ``STRICT``: new addresses are checked in Python. ``ORDER`` and
     ``ORDER_TABLE``: what orders two streams. ``HELD``: the address of a word, not 0 while Python changes users of arrays.
     """
 
@@ -164,7 +169,19 @@ class Line(enum.IntEnum):
     SYMBOLS = 13
     CHECKED = 14
     HELD = 15
-    WORDS = 16
+    CURRENT = 16
+    ORDINAL = 17
+    HANDLE = 18
+    STREAM = 19
+    WORDS = 20
+
+
+class Foreign(enum.IntEnum):
+    """What arrays of other libraries a line has: none, some in the default stream, or tensors in their library's stream."""
+
+    NONE = 0
+    IN_DEFAULT = 1
+    TENSORS = 2
 
 
 class LineArgument(enum.IntEnum):
@@ -194,11 +211,18 @@ class Output(enum.IntEnum):
 
 
 class Expected(enum.IntEnum):
-    """The words of what ``__cuda_array_interface__`` has to say: objects; what is None may be left out."""
+    """The words of what another library's array has to say: of ``__cuda_array_interface__`` objects, where what is None may
+    be left out; of a tensor the C function that tells (0 for an interface), words of its DLTensor, and where its extents
+    and strides (in elements) stand.
+    """
 
-    SHAPE = 0
-    STRIDES = 1
-    TYPESTR = 2
-    READONLY = 3
-    STREAM = 4
-    WORDS = 5
+    TENSOR = 0
+    SHAPE = 1
+    STRIDES = 2
+    TYPESTR = 3
+    READONLY = 4
+    STREAM = 5
+    DEVICE = 6
+    TYPE = 7
+    RANK = 8
+    WORDS = 9
