@@ -17,7 +17,16 @@ from tirlower.script import parse
 N = 64
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
-FLOAT8 = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3", "float8_e3m4", "float8_e4m3fnuz", "float8_e5m2fnuz"]
+SMALL = [
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3",
+    "float8_e3m4",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float6_e3m2fn",
+    "float4_e2m1fn",
+]
 
 
 def values(dtype: str, seed: int = 0) -> np.ndarray:
@@ -179,7 +188,7 @@ def test_bools_and_selects():
     same(c, np.where(a & ~b, i, np.where(a | b, -i, 1000)).astype(np.int32))
 
 
-@pytest.mark.parametrize("narrow", ["float16", "bfloat16", *FLOAT8])
+@pytest.mark.parametrize("narrow", ["float16", "bfloat16", *SMALL])
 @pytest.mark.parametrize("wide", ["float32", "float64"])
 def test_narrow_floats_are_rounded_to_nearest_even(narrow, wide):
     func = kernel(
