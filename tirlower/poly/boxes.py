@@ -69,9 +69,9 @@ class Boxes:
         """The subscripts of an access, of either program, in terms of the program after."""
         node = access.node
         assert isinstance(node, (BufferLoad, BufferStore))
-        return tuple(self._without_single(self.converter.lin(index)) for index in node.indices)
+        return tuple(self.without_single(self.converter.lin(index)) for index in node.indices)
 
-    def _without_single(self, form: Form) -> Form:
+    def without_single(self, form: Form) -> Form:
         """A form with the only value of each loop that has one: copies are written without these loops, accesses are not."""
         for dim in form.terms:
             low, high = self.scop.space.interval_of_dim(dim)

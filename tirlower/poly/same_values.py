@@ -30,6 +30,7 @@ from tirlower.poly.instances import (
 )
 from tirlower.poly.isl import available, isl
 from tirlower.poly.left_out import is_quiet
+from tirlower.poly.one_to_one import one_to_one
 from tirlower.poly.put_in_place import put_in_place
 from tirlower.poly.scop import Access, Scop, Statement
 from tirlower.poly.through_copies import fed_through_copies
@@ -78,8 +79,8 @@ def same_values(
     try:
         question = _Question(before, after, dict(twins), set(copies), where or {}, also)
         found = question.structural()
-        if found is None and not (handed_before or handed_after or where or also):
-            found = question.by_boxes()
+        if found is None and not (handed_before or handed_after or where):
+            found = question.by_boxes(also)
         if found is None and handed_before and not (handed_after or where or also or copies):
             found = question.in_place(handed_before)
         if found is None:
@@ -147,10 +148,13 @@ class _Question:
             return Verdict("unknown", "two sizes have one name", help="give sizes names of their own")
         return None
 
-    def by_boxes(self) -> Verdict | None:
-        """A proof that needs no flow of values, where all that changed is that memory is copied elsewhere and used there, or that
-        a reduction begins earlier."""
+    def by_boxes(self, also: Collection[Var]) -> Verdict | None:
+        """A proof that needs no flow of values, where all that changed is that memory is copied elsewhere and used there, has
+        another shape or place, or that a reduction begins earlier."""
         given = self.before, self.after, self.twins
+        proved = not self.copies and one_to_one(*given, self.changed, self.staying, also)
+        if proved or also:
+            return PROVED if proved else None
         if self.copies or not self.changed:
             proved = fed_through_copies(*given, self.copies, self.changed, self.staying)
         else:
