@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
@@ -106,3 +107,40 @@ def test_machines_by_name() -> None:
     assert Target(target.export()) == target == Target(str(target), host="llvm")
     with pytest.raises(TirError, match="did you mean 'nvidia/nvidia-h100'"):
         Target("nvidia/nvidia-h10O")
+
+
+def test_a_kind_is_a_text_with_a_name():
+    kind = Target("cuda -arch=sm_80").kind
+    assert kind == "cuda" and kind.name == "cuda" and hash(kind) == hash("cuda") and {"cuda": 1}[kind] == 1
+    assert type(kind.name) is str and f"{kind}" == "cuda" and repr(kind) == "'cuda'"
+    assert kind.default_keys == ("cuda", "gpu") and "arch" in kind.options
+    assert pickle.loads(pickle.dumps(kind)).name == "cuda" and json.dumps(kind) == '"cuda"'
+    assert Target("nvidia/nvidia-a100").kind.name == "cuda" and Target(Target("llvm")).kind.name == "llvm"
+    assert Target("llvm").without_host().kind.name == "llvm"
+
+
+def test_words_of_tvm():
+    gpu, cpu = Target("cuda"), Target("llvm -device=arm_cpu")
+    assert gpu.max_block_size_x == gpu.max_block_size_y == 1024 and cpu.max_block_size_x is None
+    assert gpu.device_name == "" and cpu.device_name == "arm_cpu"
+    assert Target("hexagon -vtcm-capacity=4194304").vtcm_capacity_bytes == 4 << 20 and gpu.vtcm_capacity_bytes is None
+    assert (
+        not gpu.supports_cooperative_matrix
+        and Target("vulkan", supports_integer_dot_product=1).supports_integer_dot_product
+    )
+    assert gpu.get_target_device_type() == 2 and cpu.get_target_device_type() == 1
+    assert Target("metal").get_target_device_type() == 8
+    assert Target.list_kinds() == list(KINDS)
+
+
+def test_targets_that_may_be_none():
+    assert Target.canon_target(None) is None and Target.canon_target("c") == Target("c")
+    assert Target.canon_target_and_host(None) == (None, None)
+    assert Target.canon_target_and_host(None, "llvm") == (None, Target("llvm"))
+    made, host = Target.canon_target_and_host(Target("cuda", host="c"))
+    assert made == Target("cuda", host="c") and host == Target("c")
+    assert Target.target_or_current("llvm") == Target("llvm")
+    with Target("cuda"):
+        assert Target.target_or_current(None) == Target("cuda")
+    with pytest.raises(TirError, match="no target is current"):
+        Target.target_or_current(None)

@@ -16,7 +16,7 @@ from typing import SupportsInt, TypeAlias, TypedDict, TypeVar, overload
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.machine.tags import TAGS
 
-__all__ = ["KINDS", "TAGS", "Target", "TargetLike"]
+__all__ = ["KINDS", "TAGS", "Target", "TargetKind", "TargetLike"]
 
 T = TypeVar("T")
 
@@ -59,6 +59,7 @@ OPTIONS: dict[str, type] = {
     "max_num_threads": int, "thread_warp_size": int, "max_shared_memory_per_block": int,
     "max_threads_per_block": int, "max_function_args": int, "registers_per_block": int, "l2_cache_size_bytes": int,
     "vtcm-capacity": int, "texture_spatial_limit": int, "supports_float16": bool, "supports_int64": bool,
+    "supports_integer_dot_product": bool, "supports_cooperative_matrix": bool,
 }  # fmt: skip
 """The known options and the type of their values."""
 
@@ -66,6 +67,37 @@ _IMPLIED = {"tag": ""}
 """Values of options that say nothing; what the kind says itself says nothing either."""
 
 _CURRENT: contextvars.ContextVar[tuple[Target, ...]] = contextvars.ContextVar("tirlower_target", default=())
+
+
+_DEVICE_NUMBERS = {
+    "cpu": 1, "cuda": 2, "opencl": 4, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "hexagon": 14, "webgpu": 15,
+}  # fmt: skip
+"""DLPack's numbers of devices."""
+
+
+class TargetKind(str):
+    """The kind of a target: a text that has a ``name``, as TIR's kinds do.
+
+    >>> Target("cuda").kind == "cuda", Target("cuda").kind.name
+    (True, 'cuda')
+    """
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The text itself."""
+        return str(self)
+
+    @property
+    def default_keys(self) -> tuple[str, ...]:
+        """The families to which targets of the kind belong."""
+        return KINDS[self]["keys"]
+
+    @property
+    def options(self) -> list[str]:
+        """The names of the options that targets take."""
+        return list(OPTIONS)
 
 
 class Target:
@@ -85,10 +117,11 @@ class Target:
 
     __slots__ = ("_attrs", "host", "kind")
 
-    kind: str
+    kind: TargetKind
     host: Target | None
 
     def __init__(self, spec: object = "llvm", host: object = None, **options: object) -> None:
+        kind: str
         if isinstance(spec, Target):
             kind, given = spec.kind, {**spec._attrs}
             host = host if host is not None else spec.host
@@ -112,7 +145,7 @@ class Target:
                 f"unknown target {kind!r}",
                 help=f"did you mean {near!r}?" if near else f"the targets are {', '.join(KINDS)}",
             )
-        self.kind = kind
+        self.kind = TargetKind(kind)
         self._attrs: dict[str, object] = {}
         for name, value in given.items():
             if value is None:
@@ -157,6 +190,37 @@ class Target:
             return None
         raise TirError("no target is current", help="use `with Target(...):`")
 
+    @classmethod
+    def target_or_current(cls, target: TargetLike) -> Target:
+        """The target, or for None the current one. Raises :class:`TirError` where there is neither."""
+        if target is not None:
+            return cls(target)
+        current = cls.current(allow_none=False)
+        assert current is not None
+        return current
+
+    @classmethod
+    def canon_target(cls, target: TargetLike) -> Target | None:
+        """The target that a text or a mapping describes; None for None."""
+        return None if target is None else cls(target)
+
+    @classmethod
+    def canon_target_and_host(cls, target: TargetLike, host: TargetLike = None) -> tuple[Target | None, Target | None]:
+        """A target with its host, and the host: the one that is given, or the target's own.
+
+        >>> Target.canon_target_and_host("cuda", "llvm")
+        (Target('cuda', host='llvm'), Target('llvm'))
+        """
+        if target is None:
+            return None, cls.canon_target(host)
+        made = cls(target, host=host)
+        return made, made.host
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        """The names of the kinds."""
+        return list(KINDS)
+
     def __enter__(self) -> Target:
         _CURRENT.set((*_CURRENT.get(), self))
         return self
@@ -180,6 +244,30 @@ class Target:
     def device(self) -> str:
         """The device its buffers live on: ``cpu``, ``cuda`` …"""
         return str(self._attrs.get("device", KINDS[self.kind]["device"]))
+
+    @property
+    def device_name(self) -> str:
+        """The option ``device``, empty where none is given: a family of devices that has schedules of its own in TVM."""
+        return str(self._attrs.get("device", ""))
+
+    @property
+    def max_block_size_x(self) -> int | None:
+        """The most threads of a block along x."""
+        return self.get("max_num_threads", None)
+
+    @property
+    def max_block_size_y(self) -> int | None:
+        """The most threads of a block along y."""
+        return self.get("max_num_threads", None)
+
+    @property
+    def vtcm_capacity_bytes(self) -> int | None:
+        """The bytes of a Hexagon's tightly coupled memory."""
+        return self.get("vtcm-capacity", None)
+
+    def get_target_device_type(self) -> int:
+        """DLPack's number of the device: 1 for CPUs, 2 for CUDA. 0 for a family that it does not have."""
+        return _DEVICE_NUMBERS.get(self.device, _DEVICE_NUMBERS.get(KINDS[self.kind]["device"], 0))
 
     @property
     def is_gpu(self) -> bool:
@@ -218,7 +306,7 @@ class Target:
 
     def export(self) -> dict[str, object]:
         """The target as a mapping that makes it again."""
-        out: dict[str, object] = {"kind": self.kind, **self._attrs}
+        out: dict[str, object] = {"kind": self.kind.name, **self._attrs}
         if self.host is not None:
             out["host"] = self.host.export()
         return out
@@ -233,7 +321,7 @@ class Target:
         return hash(self._key())
 
     def __str__(self) -> str:
-        parts = [self.kind]
+        parts = [self.kind.name]
         for name, value in sorted(self._attrs.items()):
             text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             parts.append(f"-{name}={int(value) if isinstance(value, bool) else shlex.quote(text)}")
