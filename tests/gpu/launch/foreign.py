@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import sys
+import types
+from collections.abc import Iterator
 from typing import Any, ClassVar
+from unittest import mock
 
 from tirlower.ir.dlpack import DLTensor
 
@@ -69,7 +74,7 @@ class TorchDevice:
         self.type, self.index = kind, 0
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TorchDevice) and other.type == self.type
+        return isinstance(other, TorchDevice) and (other.type, other.index) == (self.type, self.index)
 
     def __hash__(self) -> int:
         return hash(self.type)
@@ -102,14 +107,15 @@ _capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p,
 
 
 class Exchanged(Tensor):
-    """A tensor that tells C what it is; ``current`` is the stream on which its library works, ``told`` counts."""
+    """A tensor that tells C what it is; ``currents`` are the streams on which its library works, ``told`` counts."""
 
-    current = 0
+    currents: ClassVar[dict[int, int]] = {}
     told = 0
     changes: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, array: Any, **changes: Any) -> None:
         super().__init__(array)
+        self.device.index = array.device.ordinal
         self.negative = False
         self.changes = changes
         self.keep: tuple[Any, ...] = ()
@@ -129,7 +135,7 @@ class Exchanged(Tensor):
         rank = len(self.shape)
         self.keep = (ctypes.c_int64 * rank)(*self.shape), (ctypes.c_int64 * rank)(*self.stride())
         said = {
-            "data": self.array.pointer, "device_type": 2, "device_id": 0, "ndim": rank, "code": 2,
+            "data": self.array.pointer, "device_type": 2, "device_id": self.device.index, "ndim": rank, "code": 2,
             "bits": 8 * self.element_size(), "lanes": 1, "shape": self.keep[0], "strides": self.keep[1],
             "byte_offset": 0, **self.changes,
         }  # fmt: skip
@@ -139,7 +145,7 @@ class Exchanged(Tensor):
 
 
 def _current(kind: int, ordinal: int, out: int) -> int:
-    ctypes.c_uint64.from_address(out).value = Exchanged.current
+    ctypes.c_uint64.from_address(out).value = Exchanged.currents.get(ordinal, 0)
     return 0
 
 
@@ -148,3 +154,13 @@ _API = (ctypes.c_uint64 * 7)(1, 0, 0, 0, 0, *[ctypes.cast(function, ctypes.c_voi
 _NAME = b"dlpack_exchange_api"
 Exchanged.__module__ = "torch"
 Exchanged.__dlpack_c_exchange_api__ = _capsule(ctypes.addressof(_API), _NAME, None)  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def torch() -> Iterator[type[Exchanged]]:
+    """A library of such tensors, with current streams."""
+    library = types.ModuleType("torch")
+    current = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: Exchanged.currents.get(device, 0))
+    library._C = current  # type: ignore[attr-defined]
+    with mock.patch.dict(sys.modules, torch=library), mock.patch.dict(Exchanged.currents, clear=True):
+        yield Exchanged

@@ -23,11 +23,11 @@ import numpy as np
 
 from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import FakeCuda, device_module, driver_of, split
-from tests.gpu.launch.foreign import Dlpack, Interface
+from tests.gpu.launch.foreign import Dlpack, Exchanged, Interface, torch
 from tests.gpu.launch.native_calls import switched_off
 from tirlower.driver.gpu_host import host_code
 from tirlower.driver.gpu_host import native_call as native_call_code
-from tirlower.emit.llvm_text import I1
+from tirlower.emit.llvm_text import I1, PTR
 from tirlower.gpu.codegen import native_call, native_order
 from tirlower.gpu.launch import (
     Device,
@@ -37,6 +37,7 @@ from tirlower.gpu.launch import (
     device_of,
     driver,
     empty,
+    native_layout,
     order,
     plan,
     stream,
@@ -103,6 +104,7 @@ class Program:
         self.devices = [device_of(i, self.driver) for i in range(self.cuda.devices)]
         self.held: list[list[tuple[Any, float]]] = [[] for _ in self.devices]
         self.streams: list[list[Any]] = [[] for _ in self.devices]
+        self.theirs_on: list[list[Stream]] = [[] for _ in self.devices]
         self.kept: list[Any] = []
         self.next = 0.0
         self.steps: list[str] = []
@@ -217,6 +219,26 @@ class Program:
         self.kernel(view, b, c, stream=self.stream(d))
         self.held[d][k] = c, total(float(np.frombuffer(bytes([66] * 4), np.float32)[0]), y)
 
+    def tensor(self, d: int) -> None:
+        """A tensor of another library, which has just written it in its current stream."""
+        if len(self.held[d]) < 2:
+            return
+        (i, k) = self.pick(d, 2)
+        (b, y), (c, _) = self.held[d][i], self.held[d][k]
+        theirs = to_device(np.zeros(N, np.float32), device=self.devices[d])
+        self.kept.append(theirs)
+        if not self.theirs_on[d] or self.chance.random() < 0.2:
+            self.theirs_on[d].append(Stream(self.devices[d]))
+        current = self.chance.choice((None, 2, *self.theirs_on[d]))
+        handle = current.handle if isinstance(current, Stream) else current or 0
+        Exchanged.currents[d] = handle
+        before = self.devices[d].enter()
+        self.driver.fill(theirs.pointer, 66, theirs.nbytes, handle)
+        self.devices[d].leave(before)
+        chosen = self.stream(d) if self.chance.random() < 0.3 else None
+        self.kernel(Exchanged(theirs), b, c, stream=chosen)
+        self.held[d][k] = c, total(float(np.frombuffer(bytes([66] * 4), np.float32)[0]), y)
+
     def free(self, d: int) -> None:
         if self.held[d]:
             self.held[d].pop(self.chance.randrange(len(self.held[d])))
@@ -278,6 +300,8 @@ class Program:
             self.read,
             self.theirs,
             self.foreign,
+            self.tensor,
+            self.tensor,
             self.drop,
             *[self.free] * 3,
         ]
@@ -301,6 +325,7 @@ class Program:
         self.streams = [[] for _ in self.devices]
         self.cuda.late.finish_all()
         self.kept = []
+        self.theirs_on = []
         if self.cuda.late.faults:
             raise Failed("; ".join(self.cuda.late.faults))
         if self.cuda.memory:
@@ -343,6 +368,10 @@ def _writer_alone(self: Any, users: Any, written: Any, following: Any) -> None:
     _collect(self, users, self.b.const(I1, 0), following)
 
 
+def _in_default_stream(self: Any, place: Any) -> None:
+    self.b.store(self.word(self.line, native_layout.Line.DEFAULT, PTR), place, 8)
+
+
 FAULTS: dict[str, list[tuple[object, str, object]]] = {
     "a copy waits for the stream of the allocation alone": [(array, "writer_of", lambda users: None)],
     "memory is given back in the stream of the allocation": [(array, "freed_on", lambda users, home: home)],
@@ -367,6 +396,9 @@ FAULTS: dict[str, list[tuple[object, str, object]]] = {
     "machine code forgets who reads": [(native_order._Order, "_readers", _users_as_before)],
     "machine code waits for the writer alone": [(native_order._Order, "_collect", _writer_alone)],
     "machine code takes each array for one in order": [(native_call._Call, "_order", lambda self, on, handle: None)],
+    "machine code takes a tensor's library to work in the default stream": [
+        (native_call._Call, "_unnamed", _in_default_stream)
+    ],
     "machine code takes arrays that were shown": [(native_call._Call, "_unshown", lambda self, obj: None)],
 }
 """What each puts in the place of the library's own."""
@@ -399,7 +431,8 @@ def verdict(seed: int) -> str | None:
     """What is wrong with the program of a seed; None if nothing is."""
     program = Program(seed)
     try:
-        program.run()
+        with torch():
+            program.run()
     except Exception as error:
         return f"{type(error).__name__}: {error} (after {', '.join(program.steps[-6:])})"
     return None

@@ -5,14 +5,14 @@ import gc
 import math
 import sys
 import threading
-import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.gpu.launch import programs
+from tests.gpu.launch import foreign, programs
 from tests.gpu.launch.fake_cuda import FakeCuda, driver_of, fake_kernel, on
 from tests.gpu.launch.foreign import CupyArray, Exchanged, Interface
 from tests.gpu.launch.native_calls import counted, switched_off
@@ -384,13 +384,10 @@ def test_an_array_that_was_shown_is_pythons() -> None:
 
 
 @pytest.fixture
-def torch(monkeypatch: pytest.MonkeyPatch) -> type[Exchanged]:
+def torch() -> Iterator[type[Exchanged]]:
     """A library with a current stream."""
-    library = types.ModuleType("torch")
-    library._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: Exchanged.current)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "torch", library)
-    monkeypatch.setattr(Exchanged, "current", 0)
-    return Exchanged
+    with foreign.torch() as cls:
+        yield cls
 
 
 def test_tensors_are_asked_through_the_exchange(torch: type[Exchanged]) -> None:
@@ -443,21 +440,21 @@ def test_tensors_are_worked_on_in_the_stream_of_their_library(torch: type[Exchan
     tensors = torch(A), torch(B)
     own = [Stream(A.device), Stream(A.device)]
     for stream in (None, *own):
-        torch.current = 0 if stream is None else stream.handle
+        torch.currents[0] = 0 if stream is None else stream.handle
         kernel(*tensors)
         with counted(kernel) as calls:
             made = kernel(*tensors)
             assert not calls.count
-        assert (cuda.calls("cuLaunchKernel")[-1][9] or 0) == torch.current
+        assert (cuda.calls("cuLaunchKernel")[-1][9] or 0) == torch.currents[0]
         assert made.users is (A.device.default if stream is None else stream)
-    torch.current = own[0].handle
+    torch.currents[0] = own[0].handle
     with counted(kernel) as calls:
         kernel(*tensors)
         assert calls.count == 1
         assert cuda.calls("cuLaunchKernel")[-1][9] == own[0].handle
         kernel(*tensors, stream=own[1])  # which waits for the library's
         assert calls.count == 2
-        torch.current = 2  # each thread's own
+        torch.currents[0] = 2  # each thread's own
         kernel(*tensors)
         kernel(*tensors)
         assert calls.count == 4
@@ -467,7 +464,7 @@ def test_tensors_beside_arrays_of_ours_are_in_order_with_them(torch: type[Exchan
     kernel, cuda = fake_kernel(programs.vector_add)
     A, B, C = on(cuda, data(), data(8, 3), data())
     s, t = Stream(A.device), Stream(A.device)
-    torch.current = s.handle
+    torch.currents[0] = s.handle
     view = torch(A)
     for _ in range(3):
         kernel(view, B, C)
