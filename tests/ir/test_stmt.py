@@ -8,7 +8,10 @@ import pytest
 from tirlower import ir
 from tirlower.diagnostics import WellFormedError
 from tirlower.ir import declares, is_no_op, normalize_attr, normalize_attrs, seq, stmt_list, stmt_seq
+from tirlower.ir.buffer import iter_type_of
+from tirlower.ir.query import each
 from tirlower.ir.stmt import true_condition
+from tirlower.script import parse
 
 ev = ir.Evaluate
 
@@ -139,3 +142,52 @@ def test_a_stmt_seq_keeps_everything_and_its_list_is_flat():
     flat = stmt_list(both)
     assert flat[0] is a and flat[2] is b and len(flat) == 4 and is_no_op(flat[3])
     assert stmt_seq(a) is a and stmt_list(a) == [a]
+
+
+def test_fields_are_read_in_tirs_words():
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((16, 8), "float32"), B: T.Buffer((16,), "float32")):
+    for tx in T.thread_binding(2, 16, thread="threadIdx.x"):
+        for k in range(8):
+            with T.block("sum"):
+                vi, vk = T.axis.remap("SR", [tx, k])
+                C = T.alloc_buffer((4,), "int32")
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+""")
+    outer, inner = each(ir.For, func.body)
+    axis = outer.thread_binding
+    assert (axis.thread_tag, axis.iter_type, axis.var) == ("threadIdx.x", ir.IterVar.ThreadIndex, outer.loop_var)
+    assert (axis.dom.min.value, axis.dom.extent.value) == (2, 14) and inner.thread_binding is None
+    block = next(b for b in each(ir.Block, func.body) if b.iters)
+    assert block.name_hint == "sum" and block.iter_vars is block.iters
+    spatial, reduce = block.iter_vars
+    assert (spatial.iter_type, reduce.iter_type) == (ir.IterVar.DataPar, ir.IterVar.CommReduce) == (0, 2)
+    assert reduce.dom is reduce.domain and reduce.thread_tag == "" and reduce.var.name_hint == "vk"
+    allocation = next(each(ir.AllocBuffer, func.body))
+    buffer = allocation.buffer
+    assert (allocation.buffer_var, allocation.extents, allocation.dtype) == (buffer.data, buffer.shape, "int32")
+    assert buffer.data.type_annotation is buffer.data.type and buffer.data_alignment == buffer.align
+    assert block.body.seq is block.body.stmts
+    assert ir.Op.get("tir.exp").num_inputs == 1 and ir.Op.get("tir.call_extern").num_inputs == -1
+
+
+def test_every_kind_of_iteration_variable_has_tirs_number():
+    names = [
+        "DataPar",
+        "ThreadIndex",
+        "CommReduce",
+        "Ordered",
+        "Opaque",
+        "Unrolled",
+        "Vectorized",
+        "Parallelized",
+        "Tensorized",
+    ]
+    for number, name in enumerate(names):
+        assert getattr(ir.IterVar, name) == number == ir.IterVar((0, 4), "i", number).iter_type
+        assert ir.IterVar((0, 4), "i", name).iter_type == number
+    kinds = {kind.value: iter_type_of(kind.value) for kind in ir.IterKind}
+    assert kinds == {"spatial": 0, "reduce": 2, "scan": 3, "opaque": 4}

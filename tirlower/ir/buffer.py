@@ -240,6 +240,11 @@ class Buffer(Node):
             indices[-1] = Ramp(indices[-1], const(1, indices[-1].dtype), lanes)
         return tuple(indices)
 
+    @property
+    def data_alignment(self) -> int:
+        """The alignment that is stated, in TIR's word; 0 where none is."""
+        return self.align
+
     def offset_of(self, indices: Sequence[ExprLike]) -> Expr:
         """The element offset of an access from ``data``: row-major or by strides, plus ``elem_offset``.
 
@@ -400,6 +405,8 @@ _ITER_KINDS = (
     "DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque", "Unrolled", "Vectorized", "Parallelized", "Tensorized",
 )  # fmt: skip
 """TIR's kinds of iteration variables, by their numbers."""
+_OF_BLOCKS = {"spatial": "DataPar", "reduce": "CommReduce", "scan": "Ordered", "opaque": "Opaque"}
+"""The same of the kinds of a block's iterators."""
 
 
 def _iter_kind(kind: str | int) -> str:
@@ -410,6 +417,15 @@ def _iter_kind(kind: str | int) -> str:
             f"there is no kind {kind} of an iteration variable", help=f"the kinds are 0 to {len(_ITER_KINDS) - 1}"
         )
     return _ITER_KINDS[kind]
+
+
+def iter_type_of(kind: str) -> int:
+    """TIR's number of a kind of iteration variables, also of a block's.
+
+    >>> iter_type_of("reduce"), iter_type_of("ThreadIndex")
+    (2, 1)
+    """
+    return _ITER_KINDS.index(_OF_BLOCKS.get(kind, kind))
 
 
 def _domain(dom: Range | Sequence[ExprLike] | None) -> Range | None:
@@ -431,6 +447,8 @@ class IterVar(Node):
     (Range(0, 4), Var(i), 'ThreadIndex')
     """
 
+    DataPar, ThreadIndex, CommReduce, Ordered, Opaque, Unrolled, Vectorized, Parallelized, Tensorized = range(9)
+
     dom: Range | None = child(convert=_domain)
     var: Var = binds(convert=lambda v: v if isinstance(v, Var) else Var(v))
     kind: str = plain(default="spatial", convert=_iter_kind)
@@ -440,6 +458,11 @@ class IterVar(Node):
     def as_expr(self) -> Expr:
         """The variable (an IterVar stands for it in expressions)."""
         return self.var
+
+    @property
+    def iter_type(self) -> int:
+        """TIR's number of the kind: ``IterVar.CommReduce`` for a reduction."""
+        return iter_type_of(self.kind)
 
 
 @node

@@ -332,6 +332,16 @@ class Var(Expr):
     type: DataType | PointerType = data(default=INT32, convert=lambda t: t if isinstance(t, PointerType) else _dtype(t))
     nonneg: bool = data(default=False)
 
+    @property
+    def name_hint(self) -> str:
+        """The name, in TIR's word."""
+        return self.name
+
+    @property
+    def type_annotation(self) -> DataType | PointerType:
+        """The type, in TIR's word."""
+        return self.type
+
     def check(self) -> None:
         """Set the dtype: a pointer is a handle."""
         kind = self.type

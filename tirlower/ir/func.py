@@ -293,6 +293,10 @@ class IRModule:
         """The module as a script that parses back to an equal module."""
         return text.script(self, **options)
 
+    def astext(self) -> str:
+        """The script, by its older name in TVM."""
+        return text.script(self)
+
     def show(self, *style: str, **options: object) -> None:
         """Print the script, coloured where the terminal shows colours."""
         text.show(self, *style, **options)

@@ -109,6 +109,11 @@ class Op:
         """The names of all operations, as :meth:`names`, in TIR's word."""
         return cls.names()
 
+    @property
+    def num_inputs(self) -> int:
+        """How many arguments it takes; -1 where that varies."""
+        return self.arity[0] if self.arity[0] == self.arity[1] else -1
+
     # -- attributes ------------------------------------------------------------------------------------------------
     def get_attr(self, attr_name: str) -> object:
         """An attribute, or None.

@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 
 from tirlower.diagnostics import Span, WellFormedError
-from tirlower.ir.buffer import _STORE, Buffer, BufferRegion, IterKind, MatchBufferRegion, Range
-from tirlower.ir.dtype import BOOL, Array
+from tirlower.ir.buffer import _STORE, Buffer, BufferRegion, IterKind, IterVar, MatchBufferRegion, Range, iter_type_of
+from tirlower.ir.dtype import BOOL, Array, DataType
 from tirlower.ir.expr import (
     Broadcast,
     Expr,
@@ -139,6 +139,11 @@ class Seq(Stmt):
 
     stmts: tuple[Stmt, ...] = child(convert=_flatten)
 
+    @property
+    def seq(self) -> tuple[Stmt, ...]:
+        """The statements, in TIR's word."""
+        return self.stmts
+
 
 @node
 class For(Stmt):
@@ -154,6 +159,13 @@ class For(Stmt):
     thread_tag: str | None = data(default=None, convert=lambda t: t or None)
     annotations: dict[str, object] = attrs(default=None, convert=normalize_attrs)
     body: Stmt = child(default=REQUIRED)
+
+    @property
+    def thread_binding(self) -> IterVar | None:
+        """The thread axis of a loop over threads, as TIR has it: its range, the loop's variable, its tag; else None."""
+        if self.thread_tag is None:
+            return None
+        return IterVar(Range(self.min, self.extent), self.loop_var, "ThreadIndex", self.thread_tag)
 
     def check(self) -> None:
         """The bounds have the variable's integer dtype; a thread loop has a tag."""
@@ -261,6 +273,21 @@ class AllocBuffer(Stmt):
     condition: Expr = child(default=True, convert=as_expr)
     annotations: dict[str, object] = attrs(default=None, convert=normalize_attrs)
 
+    @property
+    def buffer_var(self) -> Var:
+        """The pointer to the memory, in TIR's word."""
+        return self.buffer.data
+
+    @property
+    def extents(self) -> tuple[Expr, ...]:
+        """The extents of the buffer, in TIR's word."""
+        return self.buffer.shape
+
+    @property
+    def dtype(self) -> DataType:
+        """The type of the elements."""
+        return self.buffer.dtype
+
 
 @node
 class AllocConst(Stmt):
@@ -333,6 +360,21 @@ class BlockIter(Node):
     value: Expr | None = child(default=None, convert=lambda v: None if v is None else as_expr(v))
     span: Span | None = hint(default=None, kw_only=True)
 
+    @property
+    def dom(self) -> Range:
+        """The domain, in TIR's word."""
+        return self.domain
+
+    @property
+    def iter_type(self) -> int:
+        """TIR's number of the kind: ``IterVar.CommReduce`` for a reduction."""
+        return iter_type_of(self.kind.value)
+
+    @property
+    def thread_tag(self) -> str:
+        """Empty: a block's iterator is no thread axis."""
+        return ""
+
 
 @node
 class Block(Stmt):
@@ -352,6 +394,16 @@ class Block(Stmt):
     match_buffers: tuple[MatchBufferRegion, ...] = child(default=(), convert=lambda v: tuple(v or ()))
     annotations: dict[str, object] = attrs(default=None, convert=normalize_attrs)
     body: Stmt = child(default=REQUIRED)
+
+    @property
+    def name_hint(self) -> str:
+        """The name, in TIR's word."""
+        return self.name
+
+    @property
+    def iter_vars(self) -> tuple[BlockIter, ...]:
+        """The iterators, in TIR's word."""
+        return self.iters
 
     @property
     def alloc_buffers(self) -> tuple[Buffer, ...]:
