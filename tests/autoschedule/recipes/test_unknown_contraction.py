@@ -81,6 +81,12 @@ def test_transposed_operands_of_no_known_size(spec: str):
     assert of_any_size(unknown("plain", spec), SIZES).nests[0].recipe == "contraction of any size"
 
 
+def test_panels_of_a_transposed_operand_of_no_known_size():
+    """How many squares it has, which could turn in registers, is known to the caller alone."""
+    found = planned(unknown("plain", "mk,nk->mn"), "llvm -mcpu=x86-64-v3 -mcache=1K,2K,4K -num_threads=4")
+    assert found.nests[0].recipe == "contraction of any size" and found.nests[0].parameters["packed"] == ("B",)
+
+
 def test_a_batch_that_is_not_known():
     found = of_any_size(unknown("plain", "bmk,bkn->bmn", M=13, N=33, K=4), [{"Q": batch} for batch in (0, 1, 2, 7)])
     assert found.nests[0].recipe == "contraction of any size"

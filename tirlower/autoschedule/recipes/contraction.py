@@ -383,6 +383,8 @@ class _Tile:
     def turned(self, copied: Sequence[LoopRV], side: int) -> None:
         """What is read in rows and stored in columns goes in squares, which turn in registers."""
         panel, step, lane = copied
+        if not all(isinstance(self.node(loop).extent, IntImm) for loop in copied):
+            return  # where the squares end is known to the caller alone
         whole = self.extent(step) // side * side
         if has(Call, self.node(lane)):
             # The last panel is filled up with zeros, element by element.
