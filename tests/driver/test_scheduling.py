@@ -197,6 +197,33 @@ def test_little_work_is_left_as_written():
     assert tl.build(parse(unknown), AVX2).schedule.insts
 
 
+def test_faults_of_automatic_schedules_say_how_to_do_without(monkeypatch: pytest.MonkeyPatch):
+    """What nobody wrote is told apart from what was written, whether the schedule fails or what it made."""
+
+    class Broken:
+        name = "broken"
+
+        def bid(self, nests: object, processor: object) -> object:
+            raise ZeroDivisionError("by a width")
+
+    target = AVX2 + " -opt-level=2"
+    monkeypatch.setattr("tirlower.driver.scheduling.RECIPES", (Broken(),))
+    with pytest.raises(tl.TransformError, match=r"schedule of f failed: ZeroDivisionError: by a width[\s\S]*\"none\""):
+        tl.build(FUNC, target)
+    monkeypatch.undo()
+    assert works(tl.build(FUNC, target + " -fast-math-contract=0", schedule="none"))
+
+    def generate(*args: object) -> object:
+        raise tl.CodegenError("no such instruction")
+
+    monkeypatch.setattr("tirlower.driver.cpu.CpuBackend.generate", generate)
+    with pytest.raises(tl.CodegenError, match="those of the automatic schedule"):
+        tl.build(FUNC, target)
+    with pytest.raises(tl.CodegenError) as caught:
+        tl.build(FUNC, target, schedule="none")
+    assert "schedule" not in str(caught.value)
+
+
 def test_steps_are_validated(monkeypatch: pytest.MonkeyPatch):
     with tl.PassContext(validate=True):
         assert works(tl.build(FUNC, AVX2, schedule="auto"))

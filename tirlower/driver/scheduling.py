@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from tirlower.autoschedule.choose import Scheduled, autoschedule, replayed
 from tirlower.autoschedule.recipes import RECIPES
-from tirlower.diagnostics import TirError, nearest_name
+from tirlower.diagnostics import TirError, TransformError, nearest_name
 from tirlower.ir.func import IRModule
 from tirlower.machine.processor import Processor
 from tirlower.machine.target import Target
@@ -82,4 +82,13 @@ def _automatic(mod: IRModule, target: Target, config: Mapping[str, object]) -> S
     any_order = bool(target.get("fast-math") or target.get("fast-math-reassoc"))
     least = config.get("tir.auto.least", CONFIG_KEYS["tir.auto.least"].default)
     assert isinstance(least, int)  # as its declaration says
-    return autoschedule(mod, processor, recipes, any_order=any_order, least=least)
+    try:
+        return autoschedule(mod, processor, recipes, any_order=any_order, least=least)
+    except TirError:
+        raise
+    except Exception as error:
+        raise TransformError(
+            f"the automatic schedule of {', '.join(mod)} failed: {type(error).__name__}: {error}",
+            origin="schedule",
+            help='build with schedule="none", and report it with the program: it is a fault of tirlower',
+        ) from error

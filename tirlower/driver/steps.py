@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from tirlower.diagnostics import TirError
 from tirlower.driver.progress import Progress
-from tirlower.driver.result import BuildResult
+from tirlower.driver.result import BuildResult, BuildSpec
 from tirlower.ir.verify import verify_well_formed
 from tirlower.transforms import PassContext, PassTimingInstrument
 
@@ -28,21 +31,34 @@ def compile_version(result: BuildResult, ctx: PassContext) -> object:
     written = spec.check_written(ctx)
     done()
     progress.begin("schedule")
-    legal = spec.check_scheduled(written, ctx)
-    result.checks, result.in_place = legal.checks, legal.in_place
-    done()
-    timing = PassTimingInstrument()
-    ctx = ctx.child(timing, progress)
-    result.lowered = spec.run_passes(legal.module, ctx)
-    result.passes = {name.removeprefix("tir."): seconds * 1e3 for name, seconds in timing.times.items()}
-    if ctx.trace:
-        result.traced = dict(ctx.ir_after)
-    done()
-    progress.begin("code generation")
-    code = backend.generate(result)
-    done()
+    with _told_apart(spec):
+        legal = spec.check_scheduled(written, ctx)
+        result.checks, result.in_place = legal.checks, legal.in_place
+        done()
+        timing = PassTimingInstrument()
+        ctx = ctx.child(timing, progress)
+        result.lowered = spec.run_passes(legal.module, ctx)
+        result.passes = {name.removeprefix("tir."): seconds * 1e3 for name, seconds in timing.times.items()}
+        if ctx.trace:
+            result.traced = dict(ctx.ir_after)
+        done()
+        progress.begin("code generation")
+        code = backend.generate(result)
+        done()
     steps = zip(("verify", "legality", "schedule", "passes", "generate"), times, times[1:], strict=False)
     result.timings.update({step: (after - before) * 1e3 for step, before, after in steps})
     made = backend.compile(result, code, progress)
     progress.begin("")
     return made
+
+
+@contextmanager
+def _told_apart(spec: BuildSpec) -> Iterator[None]:
+    """Errors in what an automatic schedule made of a program say so: nobody wrote those loops."""
+    try:
+        yield
+    except TirError as error:
+        made = vars(spec).get("scheduled")
+        if spec.schedule == "auto" and made is not None and made.module is not spec.module:
+            error.notes.append('the loops are those of the automatic schedule; schedule="none" builds what is written')
+        raise

@@ -1,0 +1,298 @@
+"""Random programs of naive loops, as people write them: products, chains, sweeps, sums, transposes, triangles, scatters, in any
+order of their loops, at sizes that are numbers or come with the call. ``python -m tests.autoschedule.nests --count 3000`` builds each as a
+build does by default and as it is written, on a stated machine, and compares the bytes that calls leave, arrays that overlap included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tirlower as tl
+from tirlower.autoschedule import choose
+from tirlower.diagnostics import TirError
+from tirlower.script import parse
+
+__all__ = ["MACHINES", "Nests", "check"]
+
+MACHINES = (
+    "llvm -mcpu=x86-64-v3 -mcache=1K,2K,4K -num_threads=4",
+    "llvm -mcpu=x86-64-v3 -mcache=32K,1M,32M -num_threads=1",
+    "llvm -mcpu=x86-64-v4 -mcache=32K,1M,32M -num_threads=2",
+    "llvm -mcpu=x86-64-v4 -mcache=2K,16K,64K -num_threads=3",
+)
+SIZES = (1, 2, 3, 5, 8, 16, 17, 31, 40, 64, 67, 100)
+DTYPES = ("float32", "float32", "float32", "float64", "int32", "int8", "uint8", "int64", "float16")
+
+
+@dataclass
+class Nests:
+    """A program and what it is called with, made from a seed."""
+
+    seed: int
+    text: str = ""
+    params: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        rng = self.rng
+        self.dtype = rng.choice(DTYPES)
+        self.symbolic = rng.random() < 0.3
+        self.sizes = {name: rng.choice(SIZES) for name in "nmk"}
+        self.fresh = 0
+        body: list[str] = []
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            body += rng.choice(KINDS)(self)
+        if rng.random() < 0.1:
+            body = [f"for t in range({rng.randrange(1, 4)}):", *("    " + line for line in body)]
+        self.text = "\n".join([f"def f({self._head()}):", *("    " + line for line in body)])
+
+    def _head(self) -> str:
+        shown = [
+            f'{name}: T.Buffer(({", ".join(map(self.extent, shape))},), "{dtype}")'
+            for name, dtype, shape in self.params
+        ]
+        return ", ".join(shown)
+
+    def extent(self, size: str) -> str:
+        """A size in the head: a name of its own where the call brings it."""
+        return f'"{size}"' if self.symbolic else str(self.sizes[size])
+
+    def bound(self, size: str) -> str:
+        """A size in a loop."""
+        return size if self.symbolic else str(self.sizes[size])
+
+    def array(self, *shape: str, dtype: str = "", old: bool = True) -> str:
+        """A parameter of a shape: now and then one that there is already."""
+        wanted = dtype or self.dtype
+        there = [name for name, have, dims in self.params if have == wanted and dims == shape]
+        if old and there and self.rng.random() < 0.5:
+            return self.rng.choice(there)
+        self.params.append((f"A{len(self.params)}", wanted, shape))
+        return self.params[-1][0]
+
+    def loops(self, *sizes: str) -> list[tuple[str, str]]:
+        """Loop variables of their own, by size."""
+        made = []
+        for size in sizes:
+            self.fresh += 1
+            made.append((f"i{self.fresh}", size))
+        return made
+
+    def nest(self, loops: list[tuple[str, str]], inside: list[str]) -> list[str]:
+        """Statements in loops, in a random order of them."""
+        order = self.rng.sample(loops, len(loops))
+        lines: list[str] = []
+        for depth, (var, size) in enumerate(order):
+            lines.append("    " * depth + f"for {var} in range({self.bound(size)}):")
+        return lines + ["    " * len(order) + line for line in inside]
+
+    def value(self, terms: list[str]) -> str:
+        """An expression of some terms."""
+        rng, made = self.rng, terms[0]
+        for term in terms[1:]:
+            kind = rng.randrange(5)
+            made = (
+                f"T.max({made}, {term})" if kind == 0
+                else f"T.if_then_else({made} > {term}, {term}, {made})" if kind == 1
+                else f"({made} {rng.choice('+-*')} {term})"
+            )  # fmt: skip
+        if self.dtype.startswith("float3") or self.dtype == "float64":
+            made = rng.choice((made, made, f"T.exp({made})", f"({made} / T.{self.dtype}(3))", f"T.tanh({made})"))
+        return made
+
+
+def _elementwise(p: Nests) -> list[str]:
+    (i, j) = p.loops("n", "m")
+    target, a, row = p.array("n", "m"), p.array("n", "m"), p.array("m")
+    terms = p.rng.sample([f"{a}[{i[0]}, {j[0]}]", f"{row}[{j[0]}]", f"{target}[{i[0]}, {j[0]}]"], p.rng.randrange(1, 4))
+    return p.nest([i, j], [f"{target}[{i[0]}, {j[0]}] = {p.value(terms)}"])
+
+
+def _chain(p: Nests) -> list[str]:
+    (i, j), (x, y) = p.loops("n", "m"), p.loops("n", "m")
+    a, middle, out = p.array("n", "m"), p.array("n", "m", old=False), p.array("n", "m", old=False)
+    first = p.nest([i, j], [f"{middle}[{i[0]}, {j[0]}] = {p.value([f'{a}[{i[0]}, {j[0]}]'])}"])
+    back = p.rng.choice(("", "", f"{p.bound('n')} - 1 - "))
+    return first + p.nest([x, y], [f"{out}[{x[0]}, {y[0]}] = {middle}[{back}{x[0]}, {y[0]}] + {a}[{x[0]}, {y[0]}]"])
+
+
+def _product(p: Nests) -> list[str]:
+    (i, j, k) = p.loops("n", "m", "k")
+    wide = {"int8": "int32", "uint8": "int32", "float16": "float32"}.get(p.dtype, p.dtype)
+    turned = p.rng.random() < 0.4
+    a, b, c = (
+        p.array("n", "k"),
+        p.array(*(("m", "k") if turned else ("k", "m"))),
+        p.array("n", "m", dtype=wide, old=False),
+    )
+    at_b = f"{b}[{j[0]}, {k[0]}]" if turned else f"{b}[{k[0]}, {j[0]}]"
+    parts = [f'T.Cast("{wide}", {x})' if wide != p.dtype else x for x in (f"{a}[{i[0]}, {k[0]}]", at_b)]
+    form = p.rng.randrange(4)
+    add = f"{c}[{i[0]}, {j[0]}] = {c}[{i[0]}, {j[0]}] + {parts[0]} * {parts[1]}"
+    zero = f"{c}[{i[0]}, {j[0]}] = T.{wide}(0)"
+    if form == 0:
+        return p.nest([i, j, k], [add])
+    inner = [f"for {k[0]} in range({p.bound('k')}):", "    " + add]
+    if form == 1:
+        return p.nest([i, j], [zero, *inner])
+    if form == 2:
+        acc = f"acc{p.fresh}"
+        body = [f"{acc}: T.{wide} = T.{wide}(0)", inner[0], f"    {acc} = {acc} + {parts[0]} * {parts[1]}"]
+        return p.nest([i, j], [*body, f"{c}[{i[0]}, {j[0]}] = {acc}"])
+    x, y = p.loops("n", "m")
+    return p.nest([x, y], [f"{c}[{x[0]}, {y[0]}] = T.{wide}(0)"]) + p.nest([i, j, k], [add])
+
+
+def _block(p: Nests) -> list[str]:
+    (i, j) = p.loops("n", "m")
+    a, s = p.array("n", "m"), p.array("n", old=False)
+    return p.nest([i, j], [
+        f'with T.block("b{p.fresh}"):', f'    vi, vj = T.axis.remap("SR", [{i[0]}, {j[0]}])', "    with T.init():",
+        f"        {s}[vi] = T.{p.dtype}(0)", f"    {s}[vi] = {s}[vi] + {a}[vi, vj]",
+    ])  # fmt: skip
+
+
+def _sums(p: Nests) -> list[str]:
+    (i, j) = p.loops("n", "m")
+    by, a = p.rng.choice((i, j)), p.array("n", "m")
+    s = p.array(by[1], old=False)
+    into = f"{s}[{by[0]}]"
+    kind = p.rng.choice(("{0} + {1}", "T.max({0}, {1})", "T.min({0}, {1})", "{0} * {1}"))
+    return p.nest([i, j], [f"{into} = {kind.format(into, f'{a}[{i[0]}, {j[0]}]')}"])
+
+
+def _softmax(p: Nests) -> list[str]:
+    (i, j) = p.loops("n", "m")
+    a, out, top = p.array("n", "m"), p.array("n", "m", old=False), p.array("n", old=False)
+    m, at = p.bound("m"), f"{a}[{i[0]}, {j[0]}]"
+    return [
+        f"for {i[0]} in range({p.bound('n')}):", f"    {top}[{i[0]}] = T.{p.dtype}(0)",
+        f"    for {j[0]} in range({m}):", f"        {top}[{i[0]}] = T.max({top}[{i[0]}], {at})",
+        f"    for {j[0]}s in range({m}):", f"        {out}[{i[0]}, {j[0]}s] = {a}[{i[0]}, {j[0]}s] - {top}[{i[0]}]",
+    ]  # fmt: skip
+
+
+def _transpose(p: Nests) -> list[str]:
+    (i, j) = p.loops("n", "m")
+    a, b = p.array("n", "m"), p.array("m", "n", old=False)
+    return p.nest([i, j], [f"{b}[{j[0]}, {i[0]}] = {a}[{i[0]}, {j[0]}]"])
+
+
+def _stencil(p: Nests) -> list[str]:
+    (i, j) = p.loops("n", "m")
+    a = p.array("n", "m")
+    out = p.array("n", "m") if p.rng.random() < 0.5 else a  # in place: each iteration reads what those before wrote
+    taps = [f"{a}[{i[0]} + {dy}, {j[0]} + {dx}]" for dy in (0, 1, 2) for dx in (0, 1, 2)]
+    n, m = p.bound("n"), p.bound("m")
+    total = " + ".join(p.rng.sample(taps, p.rng.randrange(1, 6)))
+    return [f"for {i[0]} in range(T.max({n} - 2, 0)):", f"    for {j[0]} in range(T.max({m} - 2, 0)):",
+            f"        {out}[{i[0]} + 1, {j[0]} + 1] = {total}"]  # fmt: skip
+
+
+def _triangle(p: Nests) -> list[str]:
+    ((i, n),) = p.loops("n")
+    a, s = p.array("n", "n"), p.array("n", old=False)
+    rows = p.rng.choice((f"range({i})", f"range({i} + 1)", f"range({i}, {p.bound(n)})"))
+    return [f"for {i} in range({p.bound(n)}):", f"    for {i}j in {rows}:",
+            f"        {s}[{i}] = {s}[{i}] + {a}[{i}, {i}j]"]  # fmt: skip
+
+
+def _carried(p: Nests) -> list[str]:
+    ((i, n),) = p.loops("n")
+    a = p.array("n")
+    size = p.bound(n)
+    return [f"for {i} in range({size}):", "    " + p.rng.choice((
+        f"{a}[{i}] = {a}[{size} - 1 - {i}]", f"{a}[{i}] = {a}[T.max({i} - 1, 0)] + {a}[{i}]",
+        f"{a}[{i}] = {a}[T.min({i} + 1, {size} - 1)]", f"{a}[{i} // 2] = {a}[{i}]", f"{a}[{i} % 4 % {size}] = {a}[{i}]",
+    ))]  # fmt: skip
+
+
+def _odd(p: Nests) -> list[str]:
+    (i, j) = p.loops("n", "m")
+    a, b = p.array("n", "m"), p.array("n", "m")
+    test = p.rng.choice((f"({i[0]} + {j[0]}) % 2 == 0", f"{i[0]} < {j[0]}", f"{a}[{i[0]}, {j[0]}] > T.{p.dtype}(1)"))
+    return p.nest(
+        [i, j],
+        [f"if {test}:", f"    {b}[{i[0]}, {j[0]}] = {p.value([f'{a}[{i[0]}, {j[0]}]', f'{b}[{i[0]}, {j[0]}]'])}"],
+    )
+
+
+KINDS = (
+    _elementwise, _elementwise, _chain, _product, _product, _block, _sums, _softmax, _transpose, _stencil, _triangle, _carried, _odd,
+)  # fmt: skip
+
+
+def check(seed: int) -> bool:
+    """Build and call a program by default and as written; whether a schedule was taken. Raises AssertionError where they differ."""
+    program = Nests(seed)
+    func, target = parse(program.text), MACHINES[seed % len(MACHINES)]
+    with tl.PassContext(config={"tir.auto.least": 0}):
+        made = tl.build(func, target)
+    plain = tl.build(func, target, schedule="none")
+    if hasattr(plain, "lacking"):
+        return False  # code for a processor that this one is not
+    exact = all(nest.exactness == "bitwise equal" for nest in made.report().nests)
+    rng = np.random.default_rng(seed)
+    first = [_values(rng, dtype, [program.sizes[size] for size in shape]) for _, dtype, shape in program.params]
+    calls = [list(range(len(first)))]
+    same = [
+        (a, b)
+        for a in calls[0]
+        for b in range(a)
+        if first[a].shape == first[b].shape and first[a].dtype == first[b].dtype
+    ]
+    if same:  # two parameters are one array
+        a, b = same[seed % len(same)]
+        calls.append([b if at == a else at for at in calls[0]])
+    for call in calls:
+        ones, others = ([one.copy() for one in first] for _ in range(2))
+        plain(*[ones[at] for at in call])
+        made(*[others[at] for at in call])
+        for at, (one, other) in enumerate(zip(ones, others, strict=True)):
+            if exact:
+                assert one.tobytes() == other.tobytes(), (
+                    f"seed {seed}, call {call}, A{at}:\n{program.text}\n{made.schedule}"
+                )
+            else:
+                np.testing.assert_allclose(
+                    other.astype(float), one.astype(float), rtol=2e-2 if one.dtype == np.float16 else 1e-4, atol=1e-2,
+                    err_msg=f"seed {seed}, call {call}, A{at}:\n{program.text}\n{made.schedule}",
+                )  # fmt: skip
+    return bool(made.schedule.insts)
+
+
+def _values(rng: np.random.Generator, dtype: str, shape: list[int]) -> Any:
+    if dtype.startswith("float"):
+        return rng.standard_normal(shape).astype(dtype)
+    low = 0 if dtype.startswith("u") else -9
+    return rng.integers(low, 10, shape).astype(dtype)
+
+
+def main() -> None:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="python -m tests.autoschedule.nests", description=__doc__)
+    options.add_argument("--seed", type=int, default=0, help="the first seed; the others follow it")
+    options.add_argument("--count", type=int, default=3000, help="how many programs")
+    given = options.parse_args()
+    taken = faults = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose, "WORTH", float("inf"))
+        for seed in range(given.seed, given.seed + given.count):
+            try:
+                taken += check(seed)
+            except (AssertionError, TirError) as error:
+                faults += 1
+                print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)
+    print(f"{given.count} programs, {taken} of them scheduled, {faults} faults")
+    raise SystemExit(faults > 0)
+
+
+if __name__ == "__main__":
+    main()
