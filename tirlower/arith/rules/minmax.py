@@ -60,6 +60,15 @@ INDEX = RuleSet(
     rule(pmax(c0 - x, c1), c0 - pmin(x, c0 - c1)),
     rule(pmin(c0 - x, c1 - y), c0 - pmax(x, y + (c0 - c1))),
     rule(pmax(c0 - x, c1 - y), c0 - pmin(x, y + (c0 - c1))),
+    # one of several, shifted, against the same shifted otherwise
+    rule(pmax(pmax(x, y) + c0, x + c1), pmax(y + c0, x + c1), when="c0 <= c1"),
+    rule(pmax(pmax(x, y) + c0, x + c1), pmax(x, y) + c0, when="c1 < c0"),
+    rule(pmin(pmin(x, y) + c0, x + c1), pmin(y + c0, x + c1), when="c1 <= c0"),
+    rule(pmin(pmin(x, y) + c0, x + c1), pmin(x, y) + c0, when="c0 < c1"),
+    rule(pmax(pmax(x, y) + c0, x), pmax(y + c0, x), when="c0 <= 0"),
+    rule(pmax(pmax(x, y) + c0, x), pmax(x, y) + c0, when="0 < c0"),
+    rule(pmin(pmin(x, y) + c0, x), pmin(y + c0, x), when="0 <= c0"),
+    rule(pmin(pmin(x, y) + c0, x), pmin(x, y) + c0, when="c0 < 0"),
     # a shared factor comes out
     rule(pmin(x * c0, y * c0), pmin(x, y) * c0, when="c0 > 0"),
     rule(pmin(x * c0, y * c0), pmax(x, y) * c0, when="c0 < 0"),
