@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tests.llvm.codegen.conftest import build, elementwise
+from tirlower.interp import interpret
 from tirlower.ir.dtype import MINIFLOATS, DataType
+from tirlower.script import parse
 
 NARROW = ["bfloat16", "float16", *MINIFLOATS]
 
@@ -268,3 +270,20 @@ def test_integers_beyond_half_overflow_also_on_the_way_back(opt_level: int) -> N
     with np.errstate(all="ignore"):
         want = (a << 21).astype("float16").astype("float32") * b
     np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("name", ["float4_e2m1fn", "float6_e3m2fn", "float8_e5m2"])
+@pytest.mark.parametrize(
+    "expression", ["a + b", "a / b", "T.nextafter(a, b)", "T.copysign(a, b)", "T.Select(a < b, a, b)"]
+)
+def test_pairs_of_minifloats_as_the_interpreter_computes_them(name: str, expression: str) -> None:
+    kind = DataType(name)
+    codes = np.arange(2**kind.bits, dtype=np.uint8)
+    a, b = (codes[at].view(kind.numpy) for at in np.random.default_rng(5).integers(0, len(codes), (2, 512)))
+    for lanes in (1, 16):
+        text = elementwise(expression, [("a", name), ("b", name)], name, 512, lanes)
+        native, ours = np.zeros(512, kind.numpy), np.zeros(512, kind.numpy)
+        build(text)(a, b, native)
+        interpret(parse(text), a, b, ours)
+        nan = np.isnan(ours.astype("float32"))
+        assert (np.isnan(native.astype("float32")) == nan).all() and (bits(native)[~nan] == bits(ours)[~nan]).all()

@@ -90,6 +90,17 @@ def test_special_values(evaluate):
     assert evaluate(call("fma", f(2.0**12 + 1), f(2.0**12 + 1), f(-(2.0**24)))) == 2.0**13 + 1
 
 
+def test_a_power_that_is_not_constant_is_c_s_and_one_of_a_half_is_a_root(evaluate):
+    half = Var("y", "float32")
+    for x, power, root in ((-0.0, 0.0, -0.0), (-math.inf, math.inf, math.nan), (4.0, 2.0, 2.0)):
+        base = const(x, "float32")
+        got = evaluate(call("pow", base, half), {half: 0.5}), evaluate(call("pow", base, const(0.5, "float32")))
+        assert got[0] == power and math.copysign(1, got[0]) == 1
+        assert (got[1] == root and math.copysign(1, got[1]) == math.copysign(1, root)) or (
+            root != root and got[1] != got[1]
+        )
+
+
 def test_ldexp(evaluate):
     assert evaluate(call("ldexp", const(0.75, "float32"), const(3, "int32"))) == 6.0
     assert evaluate(call("ldexp", const(1.0, "float32"), const(200, "int32"))) == math.inf

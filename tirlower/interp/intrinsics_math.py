@@ -51,6 +51,13 @@ def _sigmoid(x: float) -> float:
     return grown / (1.0 + grown)  # a NaN comes here and stays
 
 
+def _power(x: float, y: float) -> float:
+    """C's power. NumPy's takes a root for an exponent of 0.5, which differs of -0.0 and of minus infinity."""
+    if y == 0.5 and (x == 0.0 or x == -math.inf):
+        return abs(x)
+    return float(np.power(x, y))
+
+
 def _ldexp(x: float, power: float) -> float:
     try:
         return math.ldexp(x, int(power))
@@ -91,7 +98,7 @@ FLOAT_FUNCTIONS: dict[str, Function] = {
     "trunc": _whole(math.trunc),
     "round": _whole(_half_away),
     "nearbyint": _whole(round),
-    "pow": np.power,
+    "pow": _power,
     "atan2": np.arctan2,
     "fmod": np.fmod,
     "copysign": math.copysign,

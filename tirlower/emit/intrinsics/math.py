@@ -205,7 +205,8 @@ def _next_after(em: Emitter, op: Call, args: list[Value]) -> Value:
     if not dtype.is_float or dtype.element == "float8_e8m0fnu":
         raise em.error(f"{op.op.name} has no meaning on {dtype!s}: {op}", op)
     b, none = em.b, FastMath.NONE
-    i = args[0].type.with_scalar(em.type_of(DataType.of("int", dtype.bits)))
+    held = em.type_of(dtype.element)
+    i = args[0].type.with_scalar(held if held.is_int else em.type_of(DataType.of("int", dtype.bits)))
     x, y = (widen_float(em, arg, dtype) for arg in args)
     bits, other = (b.bitcast(arg, i) for arg in args)
     grows = b.icmp("eq", b.fcmp("ogt", y, x, fast_math=none), b.fcmp("ogt", x, zero(x.type), fast_math=none))
