@@ -28,6 +28,9 @@ from tirlower.schedule.trace import Trace
 
 __all__ = ["Scheduled", "ScheduledFunction", "autoschedule", "replayed"]
 
+TOGETHER = 64
+"""The nests that recipes are offered at a time, for chains: what a function of very many costs is what its nests cost."""
+
 BITS = 4.0
 """How many times as fast a recipe that changes the order of sums has to be where one bids that is asked to keep their bits."""
 
@@ -157,7 +160,7 @@ def _function(
     steps = _Steps(func, nests)
     reports: list[NestReport] = []
     while len(reports) < len(nests):
-        reports += _next(steps, nests[len(reports) :], processor, recipes, func.name)
+        reports += _next(steps, nests[len(reports) : len(reports) + TOGETHER], processor, recipes, func.name)
     return ScheduledFunction(func, tuple(reports), steps.begun)
 
 

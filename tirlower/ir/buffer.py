@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, SupportsInt, TypeAlias, TypedDict
 
 from tirlower.diagnostics import Span, TirError, WellFormedError
@@ -116,7 +116,7 @@ class Buffer(Node):
 
     if TYPE_CHECKING:
 
-        def children(self) -> Iterator[Expr]:
+        def children(self) -> Sequence[Expr]:
             """Its extents, data variable, strides and offset."""
 
     def check(self) -> None:

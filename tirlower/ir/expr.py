@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, SupportsInt, TypeAlias
 
 import numpy as np
@@ -96,7 +96,7 @@ class Expr(Node):
         @digest.setter
         def digest(self, value: bytes | None) -> None: ...
 
-        def children(self) -> Iterator[Expr]:
+        def children(self) -> Sequence[Expr]:
             """The operands: expressions have no other children."""
 
     def __bool__(self) -> NoReturn:

@@ -44,9 +44,6 @@ MEMORY_BOUND: Final = 10
 PAST_THE_CACHES: Final = 0.7
 """What is left of the time of a nest whose output goes past the caches: lines that are overwritten are not read first."""
 
-MOST_STAGES: Final = 64
-"""The nests of a chain at most: what a function of very many nests costs is what its nests cost."""
-
 SHARED_ROWS: Final = 0.6
 """What is left of the time of a stencil whose rows are done together."""
 
@@ -106,7 +103,7 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
         """The first nest, and those behind it that read what the chain computes for itself."""
         taken: list[_Stage] = []
         own: set[object] = set()
-        for nest in nests[:MOST_STAGES]:
+        for nest in nests:
             stage = nest.once(_stage)
             if isinstance(stage, Refusal):
                 if not taken:
