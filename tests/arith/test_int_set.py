@@ -9,9 +9,11 @@ import pytest
 from evaluate import NoValue, evaluate, show
 
 from tests.generate.nodes import Nodes
+from tirlower import ir
 from tirlower.arith import (
     Analyzer,
     IntervalSet,
+    IntSet,
     detect_clip_bound,
     detect_linear_equation,
     domain_touched,
@@ -262,3 +264,17 @@ def test_regions_that_fall_are_counted_backwards():
         assert (found is not None) == whole, show(low)
         if found is not None:
             assert (found.min_value.value, found.max_value.value) == (min(points), max(points))
+
+
+def test_the_interval_around_the_lanes_of_a_vector():
+    x = Var("x")
+    u = Var("u", "uint8")
+    for stride, lanes in ((1, 4), (3, 8), (-2, 5), (0, 4)):
+        found = IntSet.vector(ir.Ramp(x, stride, lanes))
+        for value in (-7, 0, 5):
+            every = [value + stride * lane for lane in range(lanes)]
+            ends = [evaluate(end, {x: value}) for end in (found.min_value, found.max_value)]
+            assert ends == [min(every), max(every)]
+    assert IntSet.vector(ir.Broadcast(x, 4)).min_value is x and IntSet.vector(x).is_single_point
+    assert IntSet.vector(ir.Ramp(u, ir.const(1, "uint8"), 4)).is_everything  # its lanes may wrap
+    assert IntSet.vector(ir.Ramp(x, x, 4)).is_everything and IntSet is IntervalSet

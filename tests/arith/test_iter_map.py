@@ -8,6 +8,7 @@ import random
 import pytest
 from evaluate import evaluate, show
 
+from tirlower import arith
 from tirlower.arith import (
     Analyzer,
     IterMapLevel,
@@ -388,3 +389,11 @@ def test_levels_and_ranges_are_checked():
     i = Var("i")
     with pytest.raises(TirError, match=r"Range\(min, extent\)"):
         detect_iter_map([i], {i: (0, 16)})
+
+
+def test_the_forms_have_tirs_names():
+    i, j = Var("i"), Var("j")
+    (found,) = arith.detect_iter_map([i * 4 + j], {i: Range(0, 8), j: Range(0, 4)}).indices
+    assert isinstance(found, arith.IterSumExpr) and isinstance(found, arith.IterMapExpr)
+    assert isinstance(found.args[0], arith.IterSplitExpr) and isinstance(found.args[0], arith.IterMapExpr)
+    assert not isinstance(found.args[0].source, arith.IterMapExpr)

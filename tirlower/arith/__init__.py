@@ -16,7 +16,7 @@ from __future__ import annotations
 from tirlower.arith.analyzer import Analyzer, ConstIntBound, Extension, ProofStrength
 from tirlower.arith.common_subexpr import detect_common_subexpr
 from tirlower.arith.deduce import deduce_bound
-from tirlower.arith.int_set import IntervalSet, intersect_sets, union_sets
+from tirlower.arith.int_set import IntervalSet, IntSet, intersect_sets, union_sets
 from tirlower.arith.iter_detect import (
     detect_iter_map,
     inverse_affine_iter_map,
@@ -24,7 +24,16 @@ from tirlower.arith.iter_detect import (
     normalize_iter_map_to_expr,
     normalize_to_iter_sum,
 )
-from tirlower.arith.iter_map import IterMapLevel, IterMapResult, IterMark, IterSplit, IterSum
+from tirlower.arith.iter_map import (
+    IterMapExpr,
+    IterMapLevel,
+    IterMapResult,
+    IterMark,
+    IterSplit,
+    IterSplitExpr,
+    IterSum,
+    IterSumExpr,
+)
 from tirlower.arith.linear import detect_clip_bound, detect_linear_equation
 from tirlower.arith.modular import ModularSet
 from tirlower.arith.narrow import NarrowPredicateExpression, narrow_predicate_expression
@@ -58,12 +67,16 @@ __all__ = [
     "IntConstraints",
     "IntConstraintsTransform",
     "IntGroupBounds",
+    "IntSet",
     "IntervalSet",
+    "IterMapExpr",
     "IterMapLevel",
     "IterMapResult",
     "IterMark",
     "IterSplit",
+    "IterSplitExpr",
     "IterSum",
+    "IterSumExpr",
     "ModularSet",
     "ProofStrength",
     "RewriteSimplifyStats",

@@ -23,7 +23,7 @@ from tirlower.ir.query import mentions
 if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
 
-__all__ = ["IntervalSet", "SetEvaluator", "intersect_sets", "union_sets"]
+__all__ = ["IntSet", "IntervalSet", "SetEvaluator", "intersect_sets", "union_sets"]
 
 
 class IntervalSet:
@@ -65,6 +65,22 @@ class IntervalSet:
         """The integers of a range."""
         return cls(dom.min, build.sub(build.add(dom.min, dom.extent), 1))
 
+    @classmethod
+    def vector(cls, value: Expr) -> IntervalSet:
+        """The least interval around the lanes of a vector; of a scalar the set of it alone.
+
+        >>> from tirlower.ir import Ramp, Var
+        >>> IntervalSet.vector(Ramp(Var("x"), 2, 4))
+        IntervalSet[x, x + 6]
+        """
+        if isinstance(value, ir.Broadcast):
+            return cls.single_point(value.value)
+        exact = isinstance(value, ir.Ramp) and is_index_type(value.base.dtype)
+        if isinstance(value, ir.Ramp) and exact and isinstance(value.stride, IntImm) and isinstance(value.lanes, int):
+            last = build.add(value.base, value.stride.value * (value.lanes - 1))
+            return cls(value.base, last) if value.stride.value >= 0 else cls(last, value.base)
+        return cls.single_point(value) if value.dtype.is_scalar else cls.everything()
+
     @property
     def is_everything(self) -> bool:
         """Whether it is known to be without end on both sides."""
@@ -89,6 +105,10 @@ class IntervalSet:
         low = "neg_inf" if self.min_value is None else str(self.min_value)
         high = "pos_inf" if self.max_value is None else str(self.max_value)
         return f"IntervalSet[{low}, {high}]"
+
+
+IntSet = IntervalSet
+"""TIR's name of sets of integers, of which intervals are the only ones."""
 
 
 def union_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalSet:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tirlower import ir
 from tirlower.arith.affine import LINEAR
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from tirlower.arith.analyzer import Analyzer
 
 __all__ = [
+    "IterMapExpr",
     "IterMapLevel",
     "IterMapResult",
     "IterMark",
     "IterSplit",
+    "IterSplitExpr",
     "IterSum",
+    "IterSumExpr",
     "NotAMap",
     "split_expr",
     "sum_expr",
@@ -114,6 +117,12 @@ class IterSum:
 
     def __repr__(self) -> str:
         return f"IterSum([{', '.join(map(repr, self.args))}], {self.base})"
+
+
+IterSplitExpr, IterSumExpr = IterSplit, IterSum
+"""TIR's names of the forms."""
+IterMapExpr: TypeAlias = IterSplit | IterSum
+"""Either form, by TIR's name of what they have in common."""
 
 
 @dataclass
