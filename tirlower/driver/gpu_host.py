@@ -15,6 +15,7 @@ from tirlower.gpu.codegen.host_call import emit_call, emit_give, emit_order
 from tirlower.gpu.codegen.host_function import PACKED, check_host, with_plain_parameters
 from tirlower.gpu.codegen.launches import HostLaunches
 from tirlower.gpu.codegen.native_call import NATIVE_CALL, emit_native_call
+from tirlower.gpu.codegen.native_give import NATIVE_GIVE, emit_native_give
 from tirlower.gpu.launch.signature import device_signature
 from tirlower.ir.expr import Var, is_const_int
 from tirlower.ir.func import IRModule
@@ -123,16 +124,19 @@ def _linked(text: str, symbol: str, imports: Sequence[str]) -> HostEntry:
     data = _object("host of a device", text, compile_options(TARGET))
     names = [symbol, f"{symbol}.give", f"{symbol}.order"]
     linked = engine().link(data, names, resolve_imports(imports))
-    return HostEntry(linked[names[0]], linked[names[1]], linked[names[2]], linked, native_call()[NATIVE_CALL])
+    call, give, order = (linked[name] for name in names)
+    native = native_calls()
+    return HostEntry(call, give, order, linked, native[NATIVE_CALL], native[NATIVE_GIVE])
 
 
 @functools.cache
-def native_call() -> Linked:
-    """The function that Python calls for a kernel of a GPU: one for the process, which keeps it."""
+def native_calls() -> Linked:
+    """The functions that Python calls for kernels and arrays of a GPU: one for the process, which keeps them."""
     module = Module("native calls")
     emit_native_call(module)
+    emit_native_give(module)
     options = compile_options(NATIVE)
-    return engine().link(_object("native calls of a device", module.text(), options), [NATIVE_CALL], {})
+    return engine().link(_object("native calls of a device", module.text(), options), [NATIVE_CALL, NATIVE_GIVE], {})
 
 
 def _object(what: str, text: str, options: CompileOptions) -> bytes:

@@ -168,7 +168,8 @@ class HostEntry:
     """Addresses of machine code, and what holds it: the host function's; and the same in every module, those that give
     memory back (table, address, stream) and order two streams (table, event, the one before, the one after).
 
-    ``native`` is that of the function that Python calls for all kernels, which lives as long as the process; 0 for none.
+    ``native`` is that of the function that Python calls for all kernels, ``native_give`` that for arrays at their end; both
+    live as long as the process, and are 0 where there are none.
     """
 
     call: int
@@ -176,6 +177,7 @@ class HostEntry:
     order: int
     owner: object
     native: int = 0
+    native_give: int = 0
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,7 @@ from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import FakeCuda, device_module, driver_of, split
 from tests.gpu.launch.foreign import Dlpack, Exchanged, Interface, torch
 from tests.gpu.launch.native_calls import switched_off
-from tirlower.driver.gpu_host import host_code
-from tirlower.driver.gpu_host import native_call as native_call_code
+from tirlower.driver.gpu_host import host_code, native_calls
 from tirlower.emit.llvm_text import I1, PTR
 from tirlower.gpu.codegen import native_call, native_order
 from tirlower.gpu.launch import (
@@ -406,7 +405,7 @@ FAULTS: dict[str, list[tuple[object, str, object]]] = {
 
 def _compile_anew() -> None:
     parts.cache_clear()
-    native_call_code.cache_clear()
+    native_calls.cache_clear()
 
 
 @contextlib.contextmanager

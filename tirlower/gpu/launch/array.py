@@ -74,8 +74,11 @@ class DeviceArray:
     def __del__(self) -> None:
         if not self.pointer:
             return
-        users, device = self.users, self.device
         # Mostly one stream has it: the memory goes back there, as fast as can be.
+        device = self.device
+        if device.giver is not None and device.giver(self):
+            return
+        users = self.users
         if users.__class__ is Stream and not device.give(self.pointer, users.common):
             return
         if self.shown:

@@ -81,8 +81,10 @@ class Device:
         self.give: Callable[[int, int], int] = self.give_back
         self.order: Callable[[int, int, int], int] = self.order_streams
         self.quick: tuple[object, ...] = ()
-        #: the addresses of that code for two streams, and of its table
-        self.order_code: tuple[int, int] = (0, 0)
+        #: the addresses of that code for two streams and for memory (0 without a pool), and of its table
+        self.order_code = self.give_code = self.table = 0
+        #: what gives the memory of an array back that one stream has used, and says whether it did; none before a kernel
+        self.giver: Callable[[object], object] | None = None
         self._threads = threading.local()
 
     def attribute(self, attribute: DeviceAttribute) -> int:
@@ -187,9 +189,10 @@ class Device:
         if self.pooled:
             give = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(entry.give)
             self.give = functools.partial(give, address)
+            self.give_code = entry.give
         four = (ctypes.c_void_p,) * 4
         self.order = functools.partial(ctypes.CFUNCTYPE(ctypes.c_int32, *four)(entry.order), address)
-        self.order_code = (entry.order, address)
+        self.order_code, self.table = entry.order, address
         self.quick = (words,)
 
     def free(self, pointer: int, stream: int) -> None:

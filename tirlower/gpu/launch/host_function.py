@@ -71,8 +71,8 @@ class HostFunction:
     """A host function on a device.
 
     ``slots`` is how many words the arguments of a call are where it allocates outputs, else 0. ``run(slots, record, result)`` calls the machine code in the device's
-    context, ``table`` is the address of the driver's functions; ``call`` is that of the machine code, ``native`` as
-    :class:`~tirlower.gpu.artifact.HostEntry` has it; ``pool`` keeps the memory of calls that are over, because calls run at once where the machine code gives up the interpreter's lock.
+    context, ``table`` is the address of the driver's functions; ``call`` is that of the machine code, ``native``
+    and ``native_give`` as :class:`~tirlower.gpu.artifact.HostEntry` has them; ``pool`` keeps the memory of calls that are over, because calls run at once where the machine code gives up the interpreter's lock.
     """
 
     def __init__(self, code: HostCode, loaded: LoadedModule, slots: int = 0) -> None:
@@ -80,7 +80,7 @@ class HostFunction:
         self.slots = slots
         self.loaded = loaded
         entry = code.link()
-        self.call, self.native = entry.call, entry.native
+        self.call, self.native, self.native_give = entry.call, entry.native, entry.native_give
         self.packed = PackedKernel(entry.call, code.errors, entry.owner)
         self.run = self.packed.releasing
         driver, device = loaded.device.driver, loaded.device

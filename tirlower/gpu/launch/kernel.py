@@ -22,7 +22,7 @@ from tirlower.gpu.launch.device import Device, device_of
 from tirlower.gpu.launch.driver import Driver, open_driver
 from tirlower.gpu.launch.host_function import HostFunction, launches_of
 from tirlower.gpu.launch.loaded_module import LoadedModule
-from tirlower.gpu.launch.native import NativeCalls, NativelyCalled, native_class, takes_native_calls
+from tirlower.gpu.launch.native import NativeCalls, NativelyCalled, give_natively, native_class, takes_native_calls
 from tirlower.gpu.launch.plan import Plan, Planner, allocated_slots
 from tirlower.gpu.launch.report import WARP, GpuReport, make_report
 from tirlower.gpu.launch.signature import device_signature
@@ -319,6 +319,7 @@ class GpuKernel(FunctionLike, NativelyCalled):
             bound = self._bound.get(device)
             if bound is None:
                 bound = self._bound[device] = loaded.bind(self.host, self._slots)
+                give_natively(device, bound)
                 if len(self._bound) == 1 and takes_native_calls(self.signature, self._symbols, self.host.returns):
                     self._go_native(bound.native)
             return bound

@@ -27,8 +27,9 @@ from tirlower.call.vectorcall import (
 from tirlower.call.views import Result, View
 from tirlower.gpu.launch.array import ArrayKind, DeviceArray
 from tirlower.gpu.launch.constants import STREAM_PER_THREAD
+from tirlower.gpu.launch.device import Device
 from tirlower.gpu.launch.dlpack import CUDA
-from tirlower.gpu.launch.host_function import CallMemory
+from tirlower.gpu.launch.host_function import CallMemory, HostFunction
 from tirlower.gpu.launch.native_layout import (
     ARRAY_SLOTS,
     BLOCK,
@@ -39,6 +40,7 @@ from tirlower.gpu.launch.native_layout import (
     Block,
     Expected,
     Foreign,
+    Giver,
     Kind,
     Line,
     LineArgument,
@@ -52,7 +54,7 @@ from tirlower.gpu.launch.views import InterfaceFacts, TorchFacts
 from tirlower.ir.dlpack import CODES
 from tirlower.ir.dtype import DataType
 
-__all__ = ["NATIVE", "NativeCalls", "NativelyCalled", "native_class", "takes_native_calls"]
+__all__ = ["NATIVE", "NativeCalls", "NativelyCalled", "give_natively", "native_class", "takes_native_calls"]
 
 _MOST_LINES: Final = 16
 _MOST_STREAMS: Final = 128
@@ -140,6 +142,27 @@ def _process_words() -> ctypes.Array[ctypes.c_uint64]:
 
 
 _api: Final = _process_words() if NATIVE else None
+
+
+class _Giver(NativelyCalled):
+    """What gives the memory of arrays of a device back."""
+
+    def __init__(self, device: Device, code: int) -> None:
+        assert _api is not None
+        words = {Giver.API: ctypes.addressof(_api), Giver.GIVE: device.give_code, Giver.TABLE: device.table}
+        self._words = _words([words[Giver(i)] for i in range(Giver.WORDS)])
+        set_word(id(self) + BLOCK, ctypes.addressof(self._words))
+        set_word(id(self) + CALLABLE, code)
+
+
+if NATIVE:
+    call_through_pointer(_Giver, NativelyCalled)
+
+
+def give_natively(device: Device, function: HostFunction) -> None:
+    """Let arrays of a device give their memory back through machine code, which no kernel takes with it."""
+    if NATIVE and device.giver is None and device.give_code and function.native_give:
+        device.giver = _Giver(device, function.native_give)
 
 
 def _kind(param: Param) -> Kind | None:
@@ -313,7 +336,6 @@ class NativeCalls:
             word for slot, kind in zip(self._output_slots, plan.outputs, strict=True) for word in _output(slot, kind)
         ]
         checked = Line.WORDS + len(arguments) + len(outputs) + len(plan.symbols)
-        order, table = plan.device.order_code
         words = {
             Line.BUSY: 0,
             Line.CALL: plan.host.call,
@@ -325,8 +347,8 @@ class NativeCalls:
             Line.DEFAULT: id(plan.default),
             Line.FOREIGN: foreign,
             Line.STRICT: self._odd or None in plan.places,
-            Line.ORDER: order,
-            Line.ORDER_TABLE: table,
+            Line.ORDER: plan.device.order_code,
+            Line.ORDER_TABLE: plan.device.table,
             Line.OUTPUTS: Line.WORDS + len(arguments),
             Line.SYMBOLS: Line.WORDS + len(arguments) + len(outputs),
             Line.CHECKED: checked,

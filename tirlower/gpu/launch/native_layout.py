@@ -22,6 +22,7 @@ __all__ = [
     "Block",
     "Expected",
     "Foreign",
+    "Giver",
     "Kind",
     "Line",
     "LineArgument",
@@ -226,3 +227,12 @@ class Expected(enum.IntEnum):
     TYPE = 7
     RANK = 8
     WORDS = 9
+
+
+class Giver(enum.IntEnum):
+    """The words of what gives memory back: addresses, of which the last two are of the device."""
+
+    API = 0
+    GIVE = 1
+    TABLE = 2
+    WORDS = 3
