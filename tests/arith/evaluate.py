@@ -64,7 +64,8 @@ def evaluate(root: Any, env: dict[Var, int]) -> Any:
         elif kind is IntImm:
             memo[op] = bool(op.value) if op.dtype.is_bool else op.value
         elif kind is ir.Let:
-            memo[op] = evaluate(op.body, {**env, op.var: evaluate(op.value, env)})
+            value = evaluate(op.value, env)
+            memo[op] = value if isinstance(value, NoValue) else evaluate(op.body, {**env, op.var: value})
         else:
             waiting = [c for c in op.children() if c not in memo]
             if waiting:

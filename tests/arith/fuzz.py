@@ -1,7 +1,7 @@
 """Random expressions: simplification keeps the value, is idempotent, and makes no node without a change.
 
-``python -m tests.arith.fuzz --count 1000000 --workers 2`` is the nightly run; ``--what maps``, ``sets`` and ``regions`` are
-the same for iteration maps, interval sets and regions. Each expression has a seed of its own, and
+``python -m tests.arith.fuzz --count 1000000 --workers 2`` is the nightly run; ``--what maps``, ``sets``, ``regions`` and ``lets`` are
+the same for iteration maps, interval sets, regions and lets. Each expression has a seed of its own, and
 a failure prints it: ``python -m tests.arith.fuzz --seed 17 --dtype int32`` repeats one, and
 ``test_fuzz.py`` keeps those that once failed.
 """
@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from evaluate import NoValue, evaluate, show
 from iter_map_fuzz import check_map
+from let_fuzz import check_lets
 from set_fuzz import check_region, check_set
 
 import tirlower.script  # noqa: F401  (installs the printer of expressions)
@@ -105,9 +106,10 @@ CHECKS = {
     "maps": lambda seed, _: check_map(seed),
     "sets": lambda seed, _: check_set(seed),
     "regions": lambda seed, _: check_region(seed),
+    "lets": lambda seed, _: check_lets(seed),
 }
 """What is made of a seed: expressions that are simplified (in three ways), bounded and known modulo numbers; iteration
-maps at each level; interval sets, with bounds of lets and choices; regions."""
+maps at each level; interval sets, with bounds of lets and choices; regions; lets of variables that take several values."""
 
 
 def check_chunk(work: tuple[str, int, int, str]) -> list[tuple[int, str, str]]:

@@ -52,7 +52,7 @@ def check_set(seed: int) -> None:
     limits, modular = analyzer.const_int_bound(expr), analyzer.modular_set(expr)
     for at in itertools.product(*[range(low, low + size) for low, size in ranges.values()]):
         env = dict(zip(ranges, at, strict=True))
-        value = _value(expr, env)
+        value = evaluate(expr, env)
         if isinstance(value, NoValue):
             continue
         shown = f"seed {seed}: {show(expr)} at { ({v.name: x for v, x in env.items()}) } is {value}"
@@ -60,14 +60,6 @@ def check_set(seed: int) -> None:
         assert limits.min_value <= value <= limits.max_value, f"{shown}, outside {limits}"
         step = (value - modular.base) % modular.coeff if modular.coeff else value - modular.base
         assert step == 0, f"{shown}, not in {modular}"
-
-
-def _value(expr: Expr, env: dict[Var, int]) -> object:
-    """The value of an expression, or of a let at its root."""
-    if not isinstance(expr, Let):
-        return evaluate(expr, env)
-    value = evaluate(expr.value, env)
-    return value if isinstance(value, NoValue) else evaluate(expr.body, {**env, expr.var: value})
 
 
 def check_region(seed: int) -> None:

@@ -35,8 +35,8 @@ def test_other_integer_types(dtype):
         check_one(seed, dtype)
 
 
-@pytest.mark.parametrize("what", ["maps", "sets", "regions"])
-def test_maps_sets_and_regions(what):
+@pytest.mark.parametrize("what", ["maps", "sets", "regions", "lets"])
+def test_maps_sets_regions_and_lets(what):
     for seed in range(COUNT // (200 if what == "maps" else 60)):
         CHECKS[what](seed, "int32")
 
