@@ -72,6 +72,10 @@ JOBS = (
     ),
     Job("full-size-models", "the six models at full size compute what they should", "python -m tests.graph.full_size"),
     Job("fuzz-expressions", "expressions keep their value", "python -m tests.arith.fuzz --count 1000000 --workers 2"),
+    Job("fuzz-sets", "values lie in their sets", "python -m tests.arith.fuzz --what sets --count 200000 --workers 2"),
+    Job("fuzz-regions", "regions hold", "python -m tests.arith.fuzz --what regions --count 200000 --workers 2"),
+    Job("fuzz-maps", "iteration maps hold", "python -m tests.arith.fuzz --what maps --count 40000 --workers 2"),
+    Job("fuzz-lets", "lets keep their values", "python -m tests.arith.fuzz --what lets --count 100000 --workers 2"),
     Job("mutants", "wrong variants of passes are noticed by their tests", "python -m tests.mutation --workers 2", 6.0),
     Job(
         "sampled-mutants",
