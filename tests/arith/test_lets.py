@@ -6,7 +6,7 @@ import pytest
 from evaluate import evaluate
 
 from tirlower.arith import Analyzer
-from tirlower.ir import Add, Expr, Let, Range, Select, Var, const
+from tirlower.ir import Add, Expr, Let, Range, Select, Var, build, const
 from tirlower.ir.structural import structural_equal
 
 x, y, z = Var("x"), Var("y"), Var("z")
@@ -67,3 +67,12 @@ def test_a_set_knows_the_free_variable_from_the_one_of_the_let():
 def test_a_let_without_another_keeps_its_variable():
     expr = Let(x, y + 5, x * x)
     assert Analyzer().simplify(expr) is expr
+
+
+def test_a_let_whose_body_is_a_constant_is_the_constant_unless_its_value_has_an_effect():
+    assert analyzer().can_prove(Let(x, y + 1, x < 5)) and not analyzer().can_prove(Let(x, y + 2, x < 5))
+    with analyzer().constraint_scope(y < 2) as ours:
+        assert ours.can_prove(Let(x, y * 3, x < 4))
+    called = Let(x, build.call("tir.call_extern", "f", dtype="int32"), x - x)
+    for method in (Analyzer.simplify, Analyzer.rewrite_simplify, Analyzer.canonical_simplify):
+        assert isinstance(method(Analyzer(), called), Let)

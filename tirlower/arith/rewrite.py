@@ -68,6 +68,7 @@ _FACTLESS = frozenset(
     (ir.Add, ir.Sub, ir.Mul, Var, IntImm, FloatImm, ir.StringImm, ir.BufferLoad, ir.Broadcast, ir.Ramp)
 )
 _LEAVES = frozenset((Var, IntImm, FloatImm, ir.StringImm))
+_CONSTANTS = frozenset((IntImm, FloatImm))
 _ITE = Op.get("tir.if_then_else")
 _LIKELY = Op.get("tir.likely")
 
@@ -587,8 +588,10 @@ class Rewriter(Prover):
             self._analyzer.facts.restrict(var, self._analyzer.bounds.of(value))
 
     def make_let(self, op: Let, value: Expr, body: Expr) -> Expr:
-        """A let with its parts simplified; its body where the value was substituted."""
+        """A let with its parts simplified; its body where the value was substituted, or does not count."""
         if value.__class__ in _LEAVES:
+            return body
+        if body.__class__ in _CONSTANTS and value not in self.impure:
             return body
         if value is op.value and body is op.body:
             return op
