@@ -230,3 +230,25 @@ def f(a: T.handle, B: T.Buffer((8, 4), "float32"), x: T.int32, p: T.handle):
     assert copy.attrs["k"][0] is copy.params[2]
     verify_well_formed(ir.IRModule({"f": func, "g": copy.with_attr("global_symbol", "g")}))
     assert [p.name for p in copy.params] == [p.name for p in func.params]
+
+
+def test_free_variables_get_values_as_they_would_before() -> None:
+    func = parse("""
+def f(A: T.Buffer((8, 8), "int32"), n: T.int32):
+    for i in range(8):
+        B = T.alloc_buffer((n + i,), "int32")
+        for j in range(i + 2):
+            B[j] = A[i, j] + i * 4
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            A[v, 0] = 3
+        x = T.bind(n * i)
+        A[i, 1] = B[x] + i
+""")
+    loop = func.body
+    assert isinstance(loop, ir.For)
+    for value in (ir.const(3, "int32"), ir.Var("k"), ir.Var("k") * 2):
+        values = {loop.loop_var: value}
+        made = refresh_binders(loop.body, values)
+        assert structural_equal(made, refresh_binders(ir.substitute(loop.body, values)), map_free_vars=False)
+        assert not set(map(id, definitions(made))) & set(map(id, definitions(loop.body)))

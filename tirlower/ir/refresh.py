@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.binding import buffer_variables
 from tirlower.ir.buffer import Buffer, MatchBufferRegion
-from tirlower.ir.expr import Let, Var
+from tirlower.ir.expr import Expr, Let, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Kept, Substituter
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, For, ForKind, Stmt
 
 __all__ = ["copy_var", "refresh_binders", "renew_defs"]
+
+
+_NONE: Final[Mapping[Var, Expr]] = {}
 
 
 def copy_var(var: Var, name: str | None = None) -> Var:
@@ -19,10 +25,10 @@ def copy_var(var: Var, name: str | None = None) -> Var:
 
 
 class _Refresher(Substituter):
-    """Every definition inside is replaced by a new one; what is free stays."""
+    """Every definition inside is replaced by a new one; what is free stays, or is replaced by a value."""
 
-    def __init__(self) -> None:
-        super().__init__({})
+    def __init__(self, values: Mapping[Var, Expr]) -> None:
+        super().__init__(values)
         self.defined: dict[Buffer, Buffer] = {}
         self.uses: dict[Var, list[Buffer]] = {}
 
@@ -103,14 +109,15 @@ class _Refresher(Substituter):
         self.map_buffer_def(buffer)
 
 
-def refresh_binders(stmt: Kept) -> Kept:
-    """A copy of a statement (or expression) in which every variable and buffer defined inside is new.
+def refresh_binders(stmt: Kept, values: Mapping[Var, Expr] = _NONE) -> Kept:
+    """A copy of a statement (or expression) in which every variable and buffer defined inside is new; free variables with a
+    value are replaced by it, as :func:`~tirlower.ir.functor.substitute` does.
 
     A pass that places a body twice refreshes the copies, so that each definition stays unique. The variables of
     thread loops are shared by all loops of their axis and stay.
     """
     with deep_recursion():
-        return _Refresher().visit(stmt)
+        return _Refresher(values).visit(stmt)
 
 
 def renew_defs(func: PrimFunc) -> PrimFunc:
@@ -123,7 +130,7 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
     >>> structural_equal(copy, func), copy.params[0] is n
     (True, False)
     """
-    worker = _Refresher()
+    worker = _Refresher({})
     params = tuple([worker.renewed(param) for param in func.params])
     for buffer in func.buffer_map.values():
         for var in buffer_variables(buffer):

@@ -105,7 +105,8 @@ def _is_the_result(step: Step, func_name: str, path: Steps, buffer: Buffer) -> b
         (inside if way[: len(path)] == path else outside).append(Site(func_name, way))
     later = [site for site in outside if not comes_before(func, site.steps, path)]
     given = buffer in func.buffers
-    if not _are_apart([_bounds(step, one) for one in inside], [_bounds(step, one) for one in later]):
+    mine: list[Bounds] = [] if given and not later else [_bounds(step, one) for one in inside]
+    if not _are_apart(mine, [_bounds(step, one) for one in later]):
         return given and _writes_more(step, func, buffer, inside, later)
     if given:
         return True
@@ -114,7 +115,7 @@ def _is_the_result(step: Step, func_name: str, path: Steps, buffer: Buffer) -> b
         return bool(reads)
     # Other parts of the buffer are written elsewhere, and may be all that is read there.
     seen = [bounds for site in reads for bounds in _bounds_of_loads(step, site, buffer)]
-    return not _are_apart([_bounds(step, one) for one in inside], seen)
+    return not _are_apart(mine, seen)
 
 
 def _writes_more(step: Step, func: PrimFunc, buffer: Buffer, some: Sequence[Site], others: Sequence[Site]) -> bool:

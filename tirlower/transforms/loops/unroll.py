@@ -220,8 +220,8 @@ class _Unroller(StmtMutator):
         copies = []
         for i in range(count):
             value = build.add(op.min, const(i, op.loop_var.dtype))
-            copy = substitute(op.body, {op.loop_var: value})
-            copies.append(as_scope(copy if i == 0 else refresh_binders(copy)))
+            values = {op.loop_var: value}
+            copies.append(as_scope(refresh_binders(op.body, values) if i else substitute(op.body, values)))
         return seq(*copies)
 
 
