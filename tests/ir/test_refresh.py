@@ -8,7 +8,7 @@ import pytest
 
 from tirlower import ir
 from tirlower.ir import structural_equal, verify_well_formed
-from tirlower.ir.query import nodes
+from tirlower.ir.query import each, nodes
 from tirlower.ir.refresh import copy_var, refresh_binders, renew_defs
 from tirlower.script import parse
 
@@ -245,8 +245,7 @@ def f(A: T.Buffer((8, 8), "int32"), n: T.int32):
         x = T.bind(n * i)
         A[i, 1] = B[x] + i
 """)
-    loop = func.body
-    assert isinstance(loop, ir.For)
+    loop = next(each(ir.For, func.body))
     for value in (ir.const(3, "int32"), ir.Var("k"), ir.Var("k") * 2):
         values = {loop.loop_var: value}
         made = refresh_binders(loop.body, values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.binding import buffer_variables
@@ -14,9 +13,6 @@ from tirlower.ir.functor import Kept, Substituter
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, For, ForKind, Stmt
 
 __all__ = ["copy_var", "refresh_binders", "renew_defs"]
-
-
-_NONE: Final[Mapping[Var, Expr]] = {}
 
 
 def copy_var(var: Var, name: str | None = None) -> Var:
@@ -109,7 +105,7 @@ class _Refresher(Substituter):
         self.map_buffer_def(buffer)
 
 
-def refresh_binders(stmt: Kept, values: Mapping[Var, Expr] = _NONE) -> Kept:
+def refresh_binders(stmt: Kept, values: Mapping[Var, Expr] | None = None) -> Kept:
     """A copy of a statement (or expression) in which every variable and buffer defined inside is new; free variables with a
     value are replaced by it, as :func:`~tirlower.ir.functor.substitute` does.
 
@@ -117,7 +113,7 @@ def refresh_binders(stmt: Kept, values: Mapping[Var, Expr] = _NONE) -> Kept:
     thread loops are shared by all loops of their axis and stay.
     """
     with deep_recursion():
-        return _Refresher(values).visit(stmt)
+        return _Refresher(values or {}).visit(stmt)
 
 
 def renew_defs(func: PrimFunc) -> PrimFunc:
