@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from tests.gpu.launch.fake_cuda import FakeCuda, device_module, driver_of, fake_kernel, split
 from tirlower.diagnostics import BoundsError, DeviceError, DivisionByZeroError, RuntimeAssertError
+from tirlower.driver import gpu_host
 from tirlower.driver.gpu_host import host_code
 from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.launch import GpuKernel, device_of, to_device
@@ -473,3 +476,25 @@ def test_numbers_of_host_code_are_the_interpreters(position: int) -> None:
         found = kernel(*values)
         assert type(found) in (int, float, bool)
         assert found == wanted or (math.isnan(found) and math.isnan(wanted)), (values, str(expr))
+
+
+def test_what_all_kernels_share_is_linked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two threads that are the first each would link it, and the one that is dropped is jumped into."""
+    made: list[int] = []
+    emit = gpu_host.emit_native_call
+
+    def slowly(module: Any) -> None:
+        made.append(1)
+        time.sleep(0.1)
+        emit(module)
+
+    monkeypatch.setattr(gpu_host, "emit_native_call", slowly)
+    gpu_host.native_calls.cache_clear()
+    module = device_module(lowered := split(host_of(KERNEL.format("+ n"))))
+    codes = [host_code(lowered, "main", module) for _ in range(3)]
+    threads = [threading.Thread(target=code.link) for code in codes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert made == [1] and len({code.link().native for code in codes}) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -42,6 +43,8 @@ to optimize, and the first call waits for the compiler.
 
 NATIVE: Final = Target("llvm", num_threads=1)
 """What every call goes through is compiled once, and as well as can be."""
+
+_LINKING: Final = threading.Lock()
 
 
 class _LaunchingHost(HostPlatform):
@@ -125,7 +128,9 @@ def _linked(text: str, symbol: str, imports: Sequence[str]) -> HostEntry:
     names = [symbol, f"{symbol}.give", f"{symbol}.order"]
     linked = engine().link(data, names, resolve_imports(imports))
     call, give, order = (linked[name] for name in names)
-    native = native_calls()
+    # Two threads that are the first would each link one, and one of them be dropped with those who jump into it.
+    with _LINKING:
+        native = native_calls()
     return HostEntry(call, give, order, linked, native[NATIVE_CALL], native[NATIVE_GIVE])
 
 

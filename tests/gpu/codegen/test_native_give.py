@@ -8,6 +8,7 @@ import pytest
 
 from tests.gpu.launch import programs
 from tests.gpu.launch.fake_cuda import FakeCuda, fake_kernel, on
+from tirlower.gpu.artifact import HostEntry
 from tirlower.gpu.launch import Stream, native
 from tirlower.gpu.launch.stream import stream_on
 
@@ -64,3 +65,17 @@ def test_what_is_no_array_is_not_touched() -> None:
     before = sys.getrefcount(False), sys.getrefcount(A)
     assert [A.device.giver(one) for one in (None, 3, "array", A.device)] == [False] * 4
     assert sys.getrefcount(A) == before[1] and not cuda.calls("cuMemFreeAsync")
+
+
+def test_a_device_keeps_the_machine_code_that_it_was_given_first() -> None:
+    """Its table is in use: another thread that comes with a table of its own comes too late."""
+    cuda, (A,) = arrays(1)
+    device = A.device
+    before = device.quick, device.table, device.order_code, device.give_code, device.give, device.order, device.giver
+    assert all(before)
+    entry = HostEntry(1, 2, 3, object())
+    device.quicken(entry, [0] * 11)
+    kernel, _ = fake_kernel(programs.vector_add, cuda)
+    kernel(A, A, *on(cuda, np.ones(4, np.float32)))
+    after = device.quick, device.table, device.order_code, device.give_code, device.give, device.order, device.giver
+    assert all(a is b for a, b in zip(before, after, strict=True))

@@ -383,6 +383,22 @@ def test_an_array_that_was_shown_is_pythons() -> None:
         assert calls.count == 2
 
 
+def test_an_array_of_a_class_of_ones_own_is_another_librarys() -> None:
+    class Own(DeviceArray):
+        """With more than ours has."""
+
+    kernel, cuda = fake_kernel(programs.vector_add)
+    A, B, C = on(cuda, data(), data(8, 3), data())
+    own = Own(A.device, A.shape, DataType("float32")).copy_from(data(8, 7))
+    s = Stream(A.device)
+    for given in (own, Interface(A), own, Interface(A), own):
+        kernel(given, B, C)
+        kernel(B, B, own, stream=s)
+        own.copy_from(data(8, 7))
+    kernel(own, B, C)
+    np.testing.assert_array_equal(C.numpy(), data(8, 7) + data(8, 3))
+
+
 @pytest.fixture
 def torch() -> Iterator[type[Exchanged]]:
     """A library with a current stream."""

@@ -183,17 +183,20 @@ class Device:
         """Use machine code of a module, with a table of the driver's functions. The code is never unloaded: arrays that the
         collector finds together with the device are finalized in any order.
         """
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(entry.owner))
-        words = (ctypes.c_uint64 * len(table))(*table)
-        address = ctypes.addressof(words)
-        if self.pooled:
-            give = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(entry.give)
-            self.give = functools.partial(give, address)
-            self.give_code = entry.give
-        four = (ctypes.c_void_p,) * 4
-        self.order = functools.partial(ctypes.CFUNCTYPE(ctypes.c_int32, *four)(entry.order), address)
-        self.order_code, self.table = entry.order, address
-        self.quick = (words,)
+        with self.lock:
+            if self.quick:
+                return  # another thread was faster: what it has made is in use
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(entry.owner))
+            words = (ctypes.c_uint64 * len(table))(*table)
+            address = ctypes.addressof(words)
+            self.order_code, self.table = entry.order, address
+            four = (ctypes.c_void_p,) * 4
+            self.order = functools.partial(ctypes.CFUNCTYPE(ctypes.c_int32, *four)(entry.order), address)
+            if self.pooled:
+                give = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(entry.give)
+                self.give_code = entry.give
+                self.give = functools.partial(give, address)
+            self.quick = (words,)
 
     def free(self, pointer: int, stream: int) -> None:
         """Give memory of :meth:`allocate` back, in the order of a stream."""

@@ -324,7 +324,8 @@ class NativeCalls:
         arguments = None if plan.others else self._arguments(plan, key, values, held)
         if arguments is None:
             return False
-        foreign, current = Foreign.NONE if len(plan.uses) == len(self._buffers) else Foreign.IN_DEFAULT, 0
+        asked = any(arguments[LineArgument.EXPECTED :: LineArgument.WORDS])
+        foreign, current = Foreign.IN_DEFAULT if asked else Foreign.NONE, 0
         if any(callable(source) for source in plan.sources):
             exchanges = {exchange for exchange in held if isinstance(exchange, Exchange)}
             current = exchanges.pop().current if len(exchanges) == 1 else 0

@@ -194,7 +194,9 @@ class Planner(ArgumentRules):
         foreign: dict[StreamSource, None] = {}
         uses = []
         for i, (param, known) in enumerate(zip(self._arrays, facts, strict=True)):
-            if isinstance(values[param.name], DeviceArray):
+            if (
+                type(values[param.name]) is DeviceArray
+            ):  # one of a class of somebody's own is read as other libraries' are
                 uses.append((i, param.written))
             else:
                 foreign[stream_source(values[param.name], ordinal, known)] = None
