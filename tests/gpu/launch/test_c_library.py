@@ -87,9 +87,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def stub(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(driver.LIBRARY_VARIABLE, str(library))
-    open_driver.cache_clear()
+    driver._opened.cache_clear()
     yield
-    open_driver.cache_clear()
+    driver._opened.cache_clear()
 
 
 def test_a_launch_through_a_c_library() -> None:

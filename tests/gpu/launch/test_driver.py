@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
+import time
 
 import pytest
 
@@ -83,10 +85,10 @@ def test_structures_are_the_drivers() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="names a library of Linux")
 def test_a_library_that_is_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(module.LIBRARY_VARIABLE, "libm.so.6")
-    open_driver.cache_clear()
+    module._opened.cache_clear()
     with pytest.raises(DeviceError, match=r"the CUDA driver has no function cuInit"):
         open_driver()
-    open_driver.cache_clear()
+    module._opened.cache_clear()
 
 
 def test_every_function_has_its_argument_types() -> None:
@@ -103,3 +105,20 @@ def test_every_function_has_its_argument_types() -> None:
     fake = FakeCuda()
     assert all(hasattr(fake, name) for name in named)
     assert driver_of(fake) is driver_of(fake)
+
+
+def test_threads_that_are_the_first_get_one_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(name: str) -> FakeCuda:
+        time.sleep(0.1)
+        return FakeCuda()
+
+    monkeypatch.setattr(ctypes, "CDLL", slow)
+    module._opened.cache_clear()
+    found: list[Driver] = []
+    threads = [threading.Thread(target=lambda: found.append(open_driver())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    module._opened.cache_clear()
+    assert len(found) == 3 and len(set(map(id, found))) == 1

@@ -257,7 +257,7 @@ def test_a_call_runs_where_its_arrays_are() -> None:
 
 def test_without_a_driver_everything_but_a_call_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIRLOWER_LIBCUDA", "/nowhere/libcuda.so.1")
-    driver.open_driver.cache_clear()
+    driver._opened.cache_clear()
     lowered = split(programs.vector_add)
     module = device_module(lowered)
     kernel = GpuKernel(programs.vector_add, lowered, host_code(lowered, "main", module), module)
@@ -272,7 +272,7 @@ def test_without_a_driver_everything_but_a_call_works(monkeypatch: pytest.Monkey
         assert "/nowhere/libcuda.so.1" in text and "tl.simulate(func, *arrays)" in text and "TIRLOWER_LIBCUDA" in text
     with pytest.raises(DeviceError, match=r"there is no CUDA device here"):
         empty((3,))
-    driver.open_driver.cache_clear()
+    driver._opened.cache_clear()
 
 
 # -- errors of the device ----------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ import ctypes
 import functools
 import os
 import sys
+import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tirlower.diagnostics import DeviceError
 from tirlower.gpu.launch import constants
@@ -425,12 +426,20 @@ def library_name() -> str:
     return os.environ.get(LIBRARY_VARIABLE) or ("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
-@functools.lru_cache(maxsize=1)
+_OPENING: Final = threading.Lock()
+
+
 def open_driver() -> Driver:
-    """The system's driver, loaded at the first call.
+    """The system's driver, loaded at the first call; one object, whichever threads are the first.
 
     Raises :class:`DeviceError` when there is no driver, or when it refuses to start or shows no device.
     """
+    with _OPENING:
+        return _opened()
+
+
+@functools.lru_cache(maxsize=1)
+def _opened() -> Driver:
     name = library_name()
     try:
         library = ctypes.CDLL(name)
