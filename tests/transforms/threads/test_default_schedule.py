@@ -302,7 +302,7 @@ def test_form_of_a_symbolic_extent_and_a_predicate() -> None:
         T.func_attr({"target": T.target("cuda"), "tir.is_scheduled": True})
         for bx in T.thread_binding(T.int64(256), thread="blockIdx.x"):
             for tx in T.thread_binding(T.int64(1024), thread="threadIdx.x"):
-                for u in range((n * T.int64(8) + T.int64(262143)) // T.int64(262144)):
+                for u in range((n + T.int64(32767)) // T.int64(32768)):
                     with T.block("a"):
                         vi = T.axis.spatial(n, (u * T.int64(262144) + bx * T.int64(1024) + tx) // T.int64(8))
                         vj = T.axis.spatial(T.int64(8), (u * T.int64(262144) + bx * T.int64(1024) + tx) % T.int64(8))
