@@ -120,13 +120,13 @@ def run_native(mod: IRModule, expected: Expected, *, legality: bool, lowered: bo
     config = {} if legality else {"tir.legality": "off"}
     try:
         with tl.PassContext(config=config, disabled_pass=disabled):
-            kernel = tl.build(func, TARGET)
+            kernel = tl.build(func, TARGET, schedule="none")
     except LegalityError as error:
         if "cannot be proved" not in str(error):
             raise
         unproved = 1
         with tl.PassContext(config={"tir.legality": "off"}, disabled_pass=disabled):
-            kernel = tl.build(func, TARGET)
+            kernel = tl.build(func, TARGET, schedule="none")
     for args, wanted in zip(expected.arguments, expected.results, strict=True):
         copies = [_copy(a) for a in args]
         kernel(*_stored(func, copies))

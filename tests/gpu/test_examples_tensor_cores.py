@@ -59,7 +59,7 @@ def run_bf16(M: int, N: int, K: int, seed: int | None = None, **tile: Any) -> No
     ("M", "N", "K", "tile"),
     [
         # One block of the default tile: more steps than stages, so that the ring comes around.
-        (128, 128, 160, {}),
+        pytest.param(128, 128, 160, {}, marks=pytest.mark.nightly),
         # Fewer steps than the prologue has copies.
         (16, 64, 16, {"BM": 16, "BN": 64, "warps": (1, 1), "stages": 4}),
         # Partial tiles in all three dimensions; two by two blocks.
@@ -143,7 +143,7 @@ def run_attention(heads: int, length: int, causal: bool, seed: int | None = None
 @pytest.mark.parametrize(
     ("heads", "length", "tile"),
     [
-        (1, 128, {}),  # the default tile
+        pytest.param(1, 128, {}, marks=pytest.mark.nightly),  # the default tile
         (2, 80, {"warps": 2, "BK": 32, "out": "float32"}),  # partial tiles of queries and of keys
         (1, 19, {"warps": 1, "BK": 16}),  # a second tile of three keys
     ],

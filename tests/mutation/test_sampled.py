@@ -86,6 +86,7 @@ def test_an_edit_elsewhere_leaves_the_choice_as_it_is(package: Path) -> None:
     assert before != [one.name for one in sample(8, 9, least=9)]
 
 
+@pytest.mark.nightly
 def test_every_room_has_its_share() -> None:
     drawn = sample(0, 800)
     by_room = Counter(one.room for one in drawn)

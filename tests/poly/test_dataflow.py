@@ -64,7 +64,7 @@ def points(relation: Any, inputs: int) -> set[tuple[Instance, Instance]]:
     return made
 
 
-@pytest.mark.parametrize("first", range(0, 90, 30))
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(30, 90, 30))])
 def test_the_last_writers_are_those_of_a_replay(first: int) -> None:
     told = Counter[str]()
     for seed in range(first, first + 30):

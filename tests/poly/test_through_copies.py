@@ -88,7 +88,7 @@ def step(sch: Any, rng: random.Random) -> None:
         sch.stage_mem(at, rng.choice([buffer, window, window]), inside=rng.random() < 0.6, **rng.choice(ways))
 
 
-@pytest.mark.parametrize("first", range(0, 160, 40))
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(40, 160, 40))])
 def test_windows_of_all_kinds(first: int, quick: Counter[str]) -> None:
     for seed in range(first, first + 40):
         rng = random.Random(seed)

@@ -306,14 +306,14 @@ def test_a_deep_chain_of_choices_and_conditions() -> None:
     value = make.cast("int32", zero)
     cond = EQ(BufferLoad(buffer, (zero,)), zero)
     chain = zero
-    for k in range(3000):
+    for k in range(1500):
         chain = make.if_then_else(
             EQ(BufferLoad(buffer, (zero,)), IntImm("int32", k)), BufferLoad(buffer, (IntImm("int32", k % 4),)), chain
         )
-    for _ in range(3000):
+    for _ in range(1500):
         cond = And(cond, EQ(BufferLoad(buffer, (zero,)), zero))
     right = EQ(BufferLoad(buffer, (zero,)), zero)
-    for _ in range(3000):
+    for _ in range(1500):
         right = And(EQ(BufferLoad(buffer, (zero,)), zero), right)
     handle = Var("a", buffer.data.type)
     total = chain + Select(And(cond, right), IntImm("int32", 10), IntImm("int32", 20)) + value

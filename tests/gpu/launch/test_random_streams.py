@@ -7,7 +7,7 @@ from tests.gpu.launch.random_streams import FAULTS, fault, verdict
 PROGRAMS = 15
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, 4))])
 def test_random_programs(part: int) -> None:
     said = {seed: verdict(seed) for seed in range(part * PROGRAMS, (part + 1) * PROGRAMS)}
     assert not {seed: text for seed, text in said.items() if text is not None}

@@ -73,7 +73,7 @@ def test_each_axis_is_sorted(axis: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("descending", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_nan_is_the_greatest_and_zeros_are_equal(dtype: str, descending: bool) -> None:
     x = SPECIAL.astype(getattr(ml_dtypes, dtype, dtype))
     want = order_by_hand(x, 1, descending)

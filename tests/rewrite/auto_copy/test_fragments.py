@@ -80,7 +80,7 @@ def product(func: PrimFunc, warps: int, seed: int = 0) -> None:
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
-@pytest.mark.parametrize("warps", [1, 2])
+@pytest.mark.parametrize("warps", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_product_through_fragments(warps: int) -> None:
     after = LowerAutoCopy()(matmul(warps))
     text = after.script()

@@ -101,7 +101,7 @@ def test_before_and_after() -> None:
     check(LowerCustomDatatypes(), before, expected, inputs=[[bits(rng, 8), bits(rng, 8), np.zeros(8, bool)]])
 
 
-@pytest.mark.parametrize("name", ["add", "mul"])
+@pytest.mark.parametrize("name", ["add", pytest.param("mul", marks=pytest.mark.nightly)])
 def test_all_pairs_natively(name: str) -> None:
     """The compiled program, the interpreter and exact arithmetic agree on all 65,536 pairs."""
     sign = {"add": "+", "mul": "*"}[name]
