@@ -41,6 +41,11 @@ def test_maps_sets_regions_and_lets(what):
         CHECKS[what](seed, "int32")
 
 
+@pytest.mark.parametrize("seed", [9960002516, 9960002915])
+def test_lets_whose_value_became_a_variable_later(seed):
+    CHECKS["lets"](seed, "int32")
+
+
 # What failed once, by its seed.
 KEPT = [(20035898, "int32"), (20281354, "int32"), (200261214, "int32"), (500762543, "int32")]
 

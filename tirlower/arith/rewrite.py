@@ -590,7 +590,8 @@ class Rewriter(Prover):
     def make_let(self, op: Let, value: Expr, body: Expr) -> Expr:
         """A let with its parts simplified; its body where the value was substituted, or does not count."""
         if value.__class__ in _LEAVES:
-            return body
+            # The body may have been simplified when its value was none.
+            return ir.substitute(body, {op.var: value})
         if body.__class__ in _CONSTANTS and value not in self.impure:
             return body
         if value is op.value and body is op.body:
