@@ -113,7 +113,7 @@ KERNELS: dict[str, Callable[[int], PrimFunc]] = {
 def vector_loop(func: PrimFunc, mcpu: str) -> MachineLoop:
     """The innermost loop with the most vector code."""
     with tl.PassContext(config={"tir.unproved_bounds": "trust"}):
-        kernel = tl.build(func, f"llvm -mcpu={mcpu}")
+        kernel = tl.build(func, f"llvm -mcpu={mcpu}", schedule="none")
     loops = kernel.report().inner_loops
     assert loops, kernel.source("asm")
     return max(loops, key=lambda loop: (loop.vector_bits, loop.instructions))
@@ -157,7 +157,7 @@ def test_the_examples_are_made_of_whole_vectors(name):
 
 
 def test_the_tiled_matmul_keeps_its_accumulators_in_registers():
-    loops = tl.build(tiled(512, 512, 512), "llvm -mcpu=znver4").report().inner_loops
+    loops = tl.build(tiled(512, 512, 512), "llvm -mcpu=znver4", schedule="none").report().inner_loops
     kernel = max(loops, key=lambda loop: sum("vfmadd" in line for line in loop.lines))
     fused = [line for line in kernel.lines if "vfmadd" in line]
     # 8 rows of two registers: 16 multiply-adds for each step of k, every accumulator a register of its own.
@@ -178,7 +178,7 @@ def test_a_serial_loop_is_vectorized_by_llvm(mcpu, register):
         "    for i in range(4096):\n"
         "        C[i] = A[i] + B[i]\n"
     )
-    loops = tl.build(func, f"llvm -mcpu={mcpu}").report().inner_loops
+    loops = tl.build(func, f"llvm -mcpu={mcpu}", schedule="none").report().inner_loops
     assert any(f"%{register}" in line and "addps" in line for loop in loops for line in loop.lines)
 
 
@@ -196,7 +196,7 @@ NESTS = {
 def test_a_loop_around_loops_is_not_copied_unless_it_says_so(name: str) -> None:
     body, copies = NESTS[name]
     func = parse(f'@T.prim_func\ndef f(A: T.Buffer((8, 512, 16), "float32"), n: T.int32):\n    {body}\n')
-    kernel = tl.build(func, "llvm -mcpu=znver4 -num_threads=1")
+    kernel = tl.build(func, "llvm -mcpu=znver4 -num_threads=1", schedule="none")
     steps = [x for x in kernel.report().inner_loops if any(re.match("vmul|vadd", line) for line in x.lines)]
     assert len(steps) == copies, kernel.source("asm")
 
@@ -204,7 +204,7 @@ def test_a_loop_around_loops_is_not_copied_unless_it_says_so(name: str) -> None:
 def test_a_loop_around_loops_that_go_is_left_to_llvm() -> None:
     params = 'A: T.Buffer((66, 66), "float32"), K: T.Buffer((3, 3), "float32"), C: T.Buffer((64, 64), "float32")'
     body = "for i, j, y, x in T.grid(64, 64, 3, 3):\n        C[i, j] += A[i + y, j + x] * K[y, x]"
-    kernel = tl.build(parse(f"@T.prim_func\ndef f({params}):\n    {body}\n"), "llvm -mcpu=znver4")
+    kernel = tl.build(parse(f"@T.prim_func\ndef f({params}):\n    {body}\n"), "llvm -mcpu=znver4", schedule="none")
     # Only the outermost loop has one in it that stays: that of 64 iterations of nine products each.
     assert kernel.source("llvm").count("!llvm.loop") == 1
     assert max(loop.vector_bits for loop in kernel.report().inner_loops) == 512
@@ -215,7 +215,9 @@ def test_which_lane_of_a_guard_failed_is_looked_for_by_a_loop(mcpu: str) -> None
     arrays = 'A: T.Buffer((4096,), "float32"), I: T.Buffer((4096,), "int32"), S: T.Buffer((1,), "float32")'
     head = 'for l in T.vectorized(16, annotations={"tir.reduction": True})'
     body = f"for i in range(256):\n        {head}:\n            S[0] = S[0] + A[I[i * 16 + l]]"
-    kernel = tl.build(parse(f"@T.prim_func\ndef f({arrays}):\n    {body}\n"), f"llvm -mcpu={mcpu} -num_threads=1")
+    kernel = tl.build(
+        parse(f"@T.prim_func\ndef f({arrays}):\n    {body}\n"), f"llvm -mcpu={mcpu} -num_threads=1", schedule="none"
+    )
     searches = [x for x in kernel.report().inner_loops if not x.vector_bits and x.instructions < 10]
     assert len(searches) == 4, "one for each chain of the sum"
     assert len(re.findall(r"\tcmp\w\s\$4096,", kernel.source("asm"))) == 4, "a lane is compared in a place of its own"
@@ -228,12 +230,12 @@ def test_which_lane_of_a_guard_failed_is_looked_for_by_a_loop(mcpu: str) -> None
 )
 def test_an_unrolled_tile_is_written_out_by_llvm_as_by_us(mcpu: str, rows: int, spills: bool) -> None:
     func = product_by_tile(rows, PROCESSORS[mcpu] // 32, 2, "T.unroll")
-    kernel = tl.build(func, f"llvm -mcpu={mcpu}")
+    kernel = tl.build(func, f"llvm -mcpu={mcpu}", schedule="none")
     assert "T.unroll" in kernel.source("tir")
     loop = max(kernel.report().inner_loops, key=lambda found: sum("vfmadd" in line for line in found.lines))
     assert sum("vfmadd" in line for line in loop.lines) == 2 * rows, loop.lines
     assert bool(loop.spills) == spills, loop.lines
-    copies = tl.build(product_by_tile(rows, PROCESSORS[mcpu] // 32, 2, "copies"), f"llvm -mcpu={mcpu}")
+    copies = tl.build(product_by_tile(rows, PROCESSORS[mcpu] // 32, 2, "copies"), f"llvm -mcpu={mcpu}", schedule="none")
     assert copies.source("asm") == kernel.source("asm")
 
 
@@ -242,7 +244,8 @@ def test_an_unrolled_tile_is_written_out_by_llvm_as_by_us(mcpu: str, rows: int, 
 def test_neighbours_are_loaded_or_shuffled_as_the_program_says(mcpu: str, loads: bool) -> None:
     lanes = PROCESSORS[mcpu] // 32
     loop = max(
-        tl.build(neighbours(lanes, loads), f"llvm -mcpu={mcpu}").report().inner_loops, key=lambda x: x.vector_bits
+        tl.build(neighbours(lanes, loads), f"llvm -mcpu={mcpu}", schedule="none").report().inner_loops,
+        key=lambda x: x.vector_bits,
     )
     stored = sum(bool(_STORE.match(line)) for line in loop.lines)
     text = "\n".join(loop.lines)
@@ -266,7 +269,7 @@ def f(A: T.Buffer((4096,), "float32"), S: T.Buffer((1,), "float32")):
     for i in {head}:
         {update}
 """)
-    made = tl.build(func, f"llvm -mcpu={mcpu} -num_threads=1")
+    made = tl.build(func, f"llvm -mcpu={mcpu} -num_threads=1", schedule="none")
     assert isinstance(made, tl.Kernel)
     return made
 
@@ -327,7 +330,9 @@ ACCUMULATING = {
 @pytest.mark.parametrize("name", ACCUMULATING)
 def test_what_is_accumulated_stays_in_a_register_where_arrays_are_apart(name: str) -> None:
     params, body = ACCUMULATING[name]
-    kernel = tl.build(parse(f"@T.prim_func\ndef f({params}):\n    {body}\n"), target="llvm -mcpu=haswell")
+    kernel = tl.build(
+        parse(f"@T.prim_func\ndef f({params}):\n    {body}\n"), target="llvm -mcpu=haswell", schedule="none"
+    )
 
     def stores(assembly: str) -> int:
         return sum(bool(_STORE.match(line)) for loop in machine_loops(assembly) for line in loop.lines)
@@ -342,9 +347,9 @@ def test_what_is_accumulated_stays_in_a_register_where_arrays_are_apart(name: st
 def test_a_loop_that_copies_and_stores_more_reads_once(dtype: str, copied: str) -> None:
     params = f'A: T.Buffer(("n",), "float32"), B: T.Buffer(("n",), "{dtype}"), C: T.Buffer(("n",), "float32")'
     body = f"for i in range(n):\n        B[i] = {copied}\n        C[i] = -A[i]"
-    assembly = tl.build(parse(f"@T.prim_func\ndef f({params}):\n    {body}\n"), target="llvm -mcpu=haswell").source(
-        "asm"
-    )
+    assembly = tl.build(
+        parse(f"@T.prim_func\ndef f({params}):\n    {body}\n"), target="llvm -mcpu=haswell", schedule="none"
+    ).source("asm")
     assert "memcpy" not in assembly
     # Eight elements a load, and two stores of what it loaded.
     widest = max(machine_loops(assembly), key=lambda loop: loop.vector_bits)
@@ -376,6 +381,7 @@ class Pairs:
             Pairs.both(A.data, n)
 """),
         target="llvm -mcpu=haswell",
+        schedule="none",
     )
     assert not isinstance(made, tl.Kernel)
     assembly = made["main"].source("asm")
@@ -393,7 +399,7 @@ def tail(a: T.handle, b: T.handle):
     for i in range((n + 7) // 8):
         B.vstore([T.Ramp(i * 8, 1, 8)], A.vload([T.Ramp(i * 8, 1, 8)], predicate={lanes}), predicate={lanes})
 """)
-    assembly = tl.build(func, target="llvm -mcpu=haswell").source("asm")
+    assembly = tl.build(func, target="llvm -mcpu=haswell", schedule="none").source("asm")
     assert "vmaskmov" in assembly and "vpcmpgtd" in assembly
     assert "vpcmpgtq" not in assembly and "vpackss" not in assembly
 
@@ -438,7 +444,7 @@ def test_variables_are_registers(name):
     body = "\n".join("    " + line for line in VARIABLES[name].split("\n"))
     func = parse(f'def f(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32"), n: T.int32):\n{body}\n')
     assert 'scope="local"' in func.script(), "no variable"
-    loops = tl.build(func, "llvm -mcpu=haswell").report().inner_loops
+    loops = tl.build(func, "llvm -mcpu=haswell", schedule="none").report().inner_loops
     assert loops or name == "a swap"
     assert not [line for loop in loops for line in loop.lines if re.search(r"\(%r[sb]p", line)]
     assert sum(loop.spills for loop in loops) == 0
@@ -470,7 +476,7 @@ def test_prefetches_are_in_the_machine_code(name: str, hint: str) -> None:
     body = re.sub(r"HINT\((.*)\)", rf"T.prefetch(T.address_of(\1), {hint}, 1)", PREFETCHES[name])
     params = 'A: T.Buffer((1024,), "float32"), I: T.Buffer((1024,), "int32"), B: T.Buffer((1024,), "float32")'
     func = parse(f"@T.prim_func\ndef f({params}):\n" + "".join(f"    {line}\n" for line in body.split("\n")))
-    kernel = tl.build(func, "llvm -mcpu=znver4")  # type: ignore[arg-type]
+    kernel = tl.build(func, "llvm -mcpu=znver4", schedule="none")  # type: ignore[arg-type]
     instruction = {"0, 3": "prefetcht0", "1, 3": "prefetchw", "0, 0": "prefetchnta"}[hint]
     lines = [line for line in kernel.source("asm").splitlines() if "prefetch" in line]
     assert lines and all(instruction in line for line in lines)
@@ -485,7 +491,9 @@ def test_a_plain_loop_that_fetches_ahead_is_made_of_vectors(mcpu: str, dtype: st
     params = f'A: T.Buffer((4096,), "{dtype}"), B: T.Buffer((4096,), "{dtype}")'
     body = f"T.prefetch(T.address_of(A[i + 512]), 0, 3, 1)\n        B[i] = A[i] + T.{dtype}(3)"
     kernel = tl.build(
-        parse(f"@T.prim_func\ndef f({params}):\n    for i in range(4096):\n        {body}\n"), f"llvm -mcpu={mcpu}"
+        parse(f"@T.prim_func\ndef f({params}):\n    for i in range(4096):\n        {body}\n"),
+        f"llvm -mcpu={mcpu}",
+        schedule="none",
     )
     loops = [loop for loop in kernel.report().inner_loops if any("prefetcht0" in line for line in loop.lines)]
     assert loops, kernel.source("asm")
@@ -547,7 +555,7 @@ def test_annotated_stores_go_past_the_caches_and_are_fenced(name: str, mcpu: str
     def built(annotations: str) -> tl.Kernel:
         lines = "".join(f"    {line}\n" for line in body.replace("MARK", f"annotations={annotations}").split("\n"))
         with tl.PassContext(config={"tir.unproved_bounds": "trust"}):
-            return tl.build(parse(f"@T.prim_func\ndef f({params}):\n{lines}"), f"llvm -mcpu={mcpu}")  # type: ignore[call-overload, no-any-return]
+            return tl.build(parse(f"@T.prim_func\ndef f({params}):\n{lines}"), f"llvm -mcpu={mcpu}", schedule="none")  # type: ignore[call-overload, no-any-return]
 
     kernel, plain = built('{"tir.nontemporal": True}'), built('{"tir.nontemporal": False}')
     assembly = kernel.source("asm")
@@ -575,7 +583,7 @@ def f(A: T.Buffer((128, 128), "float32"), B: T.Buffer((128, 128), "float32")):
             for j in T.vectorized({count}):
                 B[c * {count} + j, r * {count} + i] = A[r * {count} + i, c * {count} + j]
 """)
-    text = tl.build(func, f"llvm -mcpu={cpu}").source("asm")  # type: ignore[arg-type]
+    text = tl.build(func, f"llvm -mcpu={cpu}", schedule="none").source("asm")  # type: ignore[arg-type]
     assert not re.findall(r"gather|scatter|movss|extractps|insertps", text)
     found = re.findall(r"^\s*v?(?:perm2f128|permt2\w+|permi2\w+|shuf\w+|unpck\w+|insertf\w+|perm\w+)\s", text, re.M)
     assert shuffles <= len(found) <= 2 * shuffles
@@ -606,7 +614,7 @@ class Module:
             for l in T.vectorized(16):
                 B[1024 + i * 16 + l] = A[1024 + i * 16 + l] * A[i * 16 + l]
 {caller if called else ""}""")
-    assembly = tl.build(module, "llvm -mcpu=znver4").source("asm")  # type: ignore[call-overload]
+    assembly = tl.build(module, "llvm -mcpu=znver4", schedule="none").source("asm")  # type: ignore[call-overload]
     moves = set(re.findall(r"v(?:movaps|movups|movntps)(?=\s.*%zmm)", assembly))
     # What other functions call relies on nothing: its callers' pointers are not checked.
     assert (moves == {"vmovaps", "vmovntps"}) == (ALIGNED[said] and not called)
@@ -626,7 +634,7 @@ class Module:
         Module.f(T.address_of(A[1]), T.address_of(B[5]))
 """)
     a, b = np.arange(64, dtype="float32"), np.zeros(64, "float32")
-    tl.build(module)["g"](a, b)  # type: ignore[call-overload]
+    tl.build(module, schedule="none")["g"](a, b)  # type: ignore[call-overload]
     assert b[5:37].tolist() == (a[1:33] + 1).tolist()
 
 
@@ -634,7 +642,9 @@ def chosen_lanes(body: str, mcpu: str) -> str:
     """The machine code of a function of A, n and C, in vectors of 16 lanes."""
     params = 'A: T.Buffer((16384,), "float32"), n: T.int32, C: T.Buffer((1024,), "float32")'
     lines = "".join(f"    {line}\n" for line in body.split("\n"))
-    return tl.build(parse(f"@T.prim_func\ndef f({params}):\n{lines}"), f"llvm -mcpu={mcpu}").source("asm")  # type: ignore[call-overload, no-any-return]
+    return tl.build(parse(f"@T.prim_func\ndef f({params}):\n{lines}"), f"llvm -mcpu={mcpu}", schedule="none").source(
+        "asm"
+    )  # type: ignore[call-overload, no-any-return]
 
 
 @pytest.mark.parametrize("mcpu", PROCESSORS)

@@ -379,8 +379,8 @@ VARIANTS = (
         Wrong.MISSED_ALIAS,
         "the copies share what they declare",
         "transforms/loops/unroll.py",
-        "copy if i == 0 else refresh_binders(copy)",
-        "copy",
+        "refresh_binders(op.body, values) if i else substitute(op.body, values)",
+        "substitute(op.body, values)",
     ),
     Variant(
         "UnrollLoop",
