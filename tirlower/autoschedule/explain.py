@@ -41,7 +41,7 @@ class NestReport:
         C over i: left as written: the loop `i` is parallel already
         """
         if not self.recipe:
-            return [f"{self.nest}: left as written: {self.why}", *(f"  {note}" for note in self.notes)]
+            return [f"{self.nest}: left as written: {self.why}", *(f"  {note}" for note in _together(self.notes))]
         numbers = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
         made = [f"{self.nest}: {self.recipe}" + (f" ({numbers})" if numbers else "")]
         if self.rule:
@@ -49,7 +49,7 @@ class NestReport:
         made.append(
             f"  {self.steps} steps proved, {self.exactness}; predicted {time_text(self.seconds)}, as written {time_text(self.written)}"
         )
-        return made + [f"  {note}" for note in self.notes]
+        return made + [f"  {note}" for note in _together(self.notes)]
 
     def to_json(self) -> dict[str, object]:
         """The report as JSON values."""
@@ -57,6 +57,16 @@ class NestReport:
         made["parameters"] = {name: _plain(value) for name, value in self.parameters.items()}
         made["notes"] = list(self.notes)
         return made
+
+
+def _together(notes: Sequence[str]) -> list[str]:
+    """Notes, those of recipes that do not fit for one reason as one: ``no window, row chain: nothing is summed up``."""
+    found: dict[tuple[bool, str], list[str]] = {}
+    for note in notes:
+        name, _, why = note.partition(": ")
+        is_of_recipe = name.startswith("no ") and bool(why)
+        found.setdefault((is_of_recipe, why if is_of_recipe else note), []).append(name.removeprefix("no "))
+    return [f"no {', '.join(names)}: {text}" if is_of_recipe else text for (is_of_recipe, text), names in found.items()]
 
 
 def _plain(value: object) -> object:
