@@ -102,26 +102,30 @@ def in_process() -> dict[str, float]:
     code = textwrap.dedent(KERNELS) + textwrap.dedent("""
         import time
         tl.build(saxpy(8))                                  # packages imported, engine made
-        def timed(make, args):
-            start = time.perf_counter()
-            tl.build(make)(*args)
-            return (time.perf_counter() - start) * 1e3
-        def whole(factory, n, *shapes):
+        tl.build(softmax(8), schedule="auto")               # and the scheduler
+        def whole(factory, n, shapes, schedule):
             args = arrays(*shapes)
             start = time.perf_counter()
-            tl.build(factory(n))(*args)
+            tl.build(factory(n), schedule=schedule)(*args)
             return (time.perf_counter() - start) * 1e3
         n = 64
-        print(whole(matmul, n, (n, n), (n, n), (n, n)), whole(softmax, n, (n, n), (n, n)))
+        kernels = (matmul, [(n, n)] * 3), (softmax, [(n, n)] * 2)
+        print(*(whole(make, n, shapes, schedule) for schedule in ("auto", "none") for make, shapes in kernels))
     """)
     rows, warm = [], []
     for _ in range(5):
         with tempfile.TemporaryDirectory() as cache:
             rows += _python(code, cache, 1)
             warm += _python(code, cache, 1)
-    cold, second = _median(rows)
-    cached, _ = _median(warm)
-    return {"matmul, cold": cold, "softmax, second kernel": second, "matmul, from the disk cache": cached}
+    cold, second, as_written, second_as_written = _median(rows)
+    cached, *_ = _median(warm)
+    return {
+        "matmul, cold": cold,
+        "softmax, second kernel": second,
+        "matmul as written, cold": as_written,
+        "softmax as written": second_as_written,
+        "matmul, from the disk cache": cached,
+    }
 
 
 def fresh_process() -> dict[str, float]:

@@ -173,7 +173,9 @@ def test_sizes_that_are_larger_than_the_file(size: int, tmp_path: Path) -> None:
 def test_a_member_whose_place_is_that_of_another(tmp_path: Path) -> None:
     data = bytearray(put(tmp_path / "f").read_bytes())
     other = struct.unpack_from("<I", data, directory(bytes(data), "b.txt") + 42)[0]
-    for name, match in (("a.txt", "a.txt: cannot be read"), (ARRAYS, f"{ARRAYS}: ")):
+    # Newer Pythons see themselves that two members overlap, and name the one that was there.
+    arrays = rf"{ARRAYS}: |b\.txt: cannot be read: Overlapped entries"
+    for name, match in (("a.txt", "a.txt: cannot be read"), (ARRAYS, arrays)):
         torn = bytearray(data)
         struct.pack_into("<I", torn, directory(bytes(data), name) + 42, other)
         (tmp_path / "g").write_bytes(torn)
