@@ -197,6 +197,14 @@ def test_little_work_is_left_as_written():
     assert tl.build(parse(unknown), AVX2).schedule.insts
 
 
+def test_at_level_0_what_is_written_is_compiled():
+    trace = tl.build(FUNC, AVX2).schedule
+    with tl.PassContext(opt_level=0):
+        plain, taken = tl.build(FUNC, AVX2), tl.build(FUNC, AVX2, schedule=trace)
+    assert works(plain) and not plain.schedule.insts and "T.grid(48, 64)" in plain.source("scheduled")
+    assert works(taken) and taken.schedule.insts
+
+
 def test_faults_of_automatic_schedules_say_how_to_do_without(monkeypatch: pytest.MonkeyPatch):
     """What nobody wrote is told apart from what was written, whether the schedule fails or what it made."""
 

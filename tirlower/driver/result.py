@@ -100,16 +100,23 @@ class BuildSpec:
     def scheduled(self) -> Scheduled | None:
         """What the schedule makes of the module; None where it is compiled as written, and of the version for arrays that
         overlap."""
-        if self.schedule == "none" or self.overlap is not None or self.target.kind != "llvm":
+        if not self._has_schedule:
             return None
         from tirlower.driver.scheduling import scheduled
 
         return scheduled(self.module, self.schedule, self.target, self.choices["config"])
 
     @property
+    def _has_schedule(self) -> bool:
+        """Whether something else than what is written may be compiled; at level 0 nothing is made faster."""
+        if self.overlap is not None or self.target.kind != "llvm":
+            return False
+        return self.schedule != "none" and (self.schedule != "auto" or self.choices["opt_level"] > 0)
+
+    @property
     def schedule_key(self) -> str:
         """What of the schedule determines the machine code: of an automatic one, the processor that it is planned for."""
-        if self.schedule == "none" or self.overlap is not None or self.target.kind != "llvm":
+        if not self._has_schedule:
             return "none"
         return f"auto for {Processor.of(self.target)}" if self.schedule == "auto" else self.schedule
 
