@@ -194,7 +194,8 @@ class Converter:
         holds of it."""
         if not isinstance(op, ir.BinaryOp) or not _is_index(op.dtype) or not self._is_made_of_data(op):
             return False
-        indices = [x for x in (op.a, op.b) if not x.is_leaf and not self._is_made_of_data(x)]
+        # A variable is what is bound to it, which may leave the type as well.
+        indices = [x for x in (op.a, op.b) if x.__class__ is not IntImm and not self._is_made_of_data(x)]
         return not all(self.fits(x.dtype, self.lin(x)) for x in indices)
 
     def wrapped(self, dtype: DataType, lin: Form, *, always: bool = False) -> Form:
