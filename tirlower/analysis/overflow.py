@@ -223,6 +223,8 @@ class Wrapping:
 
     def _may_leave(self, root: Expr) -> bool:
         """Whether arithmetic on indices, done exactly, may leave its type."""
+        # A name that is bound no longer is what it was bound to, exactly.
+        root = self.inlined.get(root, root) if root.__class__ is Var else root
         if root.is_leaf or not is_index_type(root.dtype.element) or self.is_data(root):
             return False
         bound, kind = self.analyzer.const_int_bound, root.dtype.element

@@ -8,7 +8,14 @@ import numpy as np
 import tirlower as tl
 from tirlower.script import parse
 
-CONDITIONS = ("T.max(e, s) < 16", "e + s < 16", "(e ^ s) < 16")
+CONDITIONS = (
+    "T.max(e, s) < 16",
+    "e + s < 16",
+    "(e ^ s) < 16",
+    "T.min(s, e) < 16",
+    "T.min(e, s) + 1 < 16",
+    "s // e < 16",
+)
 for condition in CONDITIONS:
     func = parse(f"""
 def f(s: T.int32, B: T.Buffer((16,), "int32"), O: T.Buffer((16,), "int32")):
