@@ -16,10 +16,14 @@ from tirlower.rewrite import loop_nests
 from tirlower.schedule.bindings import forward_predicated, predicated, with_simple_bindings
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.loops.siblings import said
+from tirlower.schedule.loops.tight import tight
 from tirlower.schedule.sites import Change, Edit, Forward
 from tirlower.schedule.step import Step
 
 __all__ = ["FUSE"]
+
+_BOUNDS = ("guard", "tight")
+"""What becomes of bounds that depend on another one of the loops."""
 
 
 def _check(step: Step) -> Verdict:
@@ -28,6 +32,8 @@ def _check(step: Step) -> Verdict:
         raise ValueError("'fuse' requires at least 1 loop(s)")
     if len(set(loops)) < len(loops):
         raise BadArgument("a loop is named twice")
+    if step["bounds"] not in _BOUNDS:
+        raise BadArgument(f"bounds= is one of {', '.join(map(repr, _BOUNDS))}, got {step['bounds']!r}")
     variables = [loop.loop_var for loop in loops]
     for outer, inner in itertools.pairwise(loops):
         if outer.body is not inner:
@@ -51,19 +57,24 @@ def _check(step: Step) -> Verdict:
         if mentions(loop.min, variables) or mentions(loop.extent, variables):
             if has((BufferLoad, Call), loop.min, loop.extent):
                 step.refuse(f"the bounds of the loop `{loop.loop_var.name}` read memory", loop)
-            _box(step, loops)
+            _box(step, loops) if step["bounds"] == "guard" else tight(step, step.site(step.handles("loops")[0]), loops)
     return PROVED
+
+
+def _depend(loops: list[For]) -> bool:
+    variables = [loop.loop_var for loop in loops]
+    return any(mentions(loop.min, variables) or mentions(loop.extent, variables) for loop in loops)
 
 
 def _box(step: Step, loops: list[For]) -> tuple[list[For], Expr | None]:
     """Loops whose bounds do not depend on each other, and the condition under which the body runs then."""
-    variables = [loop.loop_var for loop in loops]
-    if not any(mentions(loop.min, variables) or mentions(loop.extent, variables) for loop in loops):
+    if not _depend(loops):
         return loops, None
     site = step.site(step.handles("loops")[0])
     scop = step.facts.part(step.func(site), site.steps)
     tests: list[Expr] = []
     made: list[For] = []
+    variables = [loop.loop_var for loop in loops]
     for at, loop in enumerate(loops):
         if not mentions(loop.min, variables) and not mentions(loop.extent, variables):
             made.append(loop)
@@ -81,6 +92,8 @@ def _rewrite(step: Step) -> Change:
     handles = step.handles("loops")
     loops, site = [step.loop(handle) for handle in handles], step.site(handles[0])
     body, forward = loops[-1].body, Forward()
+    if step["bounds"] == "tight" and _depend(loops):
+        return _tight(step, loops)
     box, condition = _box(step, loops)
     inner = body if condition is None else predicated(body, condition)
     made: Stmt = loop_nests.fuse(box, inner, step.analyzer(site))
@@ -93,6 +106,18 @@ def _rewrite(step: Step) -> Change:
     for loop in loops:
         forward.end(loop, made)
     return Change(Edit(site, made), forward, (made,), relabel=_digits(box, made))
+
+
+def _tight(step: Step, loops: list[For]) -> Change:
+    site, forward = step.site(step.handles("loops")[0]), Forward()
+    fused = tight(step, site, loops)
+    made, inner = fused.around(loops[-1].body)
+    simple = with_simple_bindings(inner, step.ranges(site), step.analyzer(site), bool(step["preserve_unit_iters"]))
+    assert simple is inner, "bindings to what a root gives are no sums of digits"
+    forward.like(loops[-1].body, inner)
+    for loop in loops:
+        forward.end(loop, made)
+    return Change(Edit(site, made), forward, (made,), relabel=fused.values)
 
 
 def _digits(loops: Sequence[For], made: For) -> dict[Var, Expr] | None:
@@ -115,11 +140,14 @@ FUSE = Kind(
     (
         Slot("loops", Takes.LOOP, rest=True, keyword=""),
         Slot("preserve_unit_iters", Takes.FLAG, default=True, attr=True),
+        Slot("bounds", Takes.STRING, default="guard", attr=True, extra=True),
     ),
     _rewrite,
     """Fuse loops that stand directly in each other, the outermost first, into one; always legal.
 
-    Where bounds depend on one of the loops, it goes over the box around all, under a condition.
+    Where bounds depend on one of the loops, it goes over the box around all, under a condition; with ``bounds="tight"``
+    over the iterations alone: a row's start is subtracted, and the row of a triangle is a root, made exact by whole numbers.
+    For that an extent is a multiple of one of the loops and a number besides.
 
     Its variable is ``i_j_fused``, and bindings and subscripts are its digits. Returns the loop.
 
