@@ -78,6 +78,9 @@ def PAIRS() -> object:
     return tg.compile(tg.trace(lambda x, y: x + y, f32(b, 3), f32(b, 3)))
 
 
+GROWN = lambda: tg.compile(tg.trace(lambda x: tg.tile(x, repeats=(2**60,)), f32(tg.dim("N"))))
+
+
 def ASSUMED() -> object:
     b, c = tg.dim("B"), tg.dim("C")
     return tg.compile(tg.trace(lambda x, y: tg.concat(x, y, axis=1), f32(b, 3), f32(c, 3)))
@@ -105,6 +108,10 @@ WRONG = (
     Wrong("an index out of range", traced(lambda x: x[5], f32(2, 3)), ("5", "2", HERE)),
     Wrong("a convolution of other channels", traced(lambda x, w: tg.conv(x, w), f32(1, 3, 8, 8), f32(4, 2, 3, 3)), ("3", "2", "x", "w", HERE)),
     Wrong("a kernel larger than the picture", traced(lambda x, w: tg.conv(x, w), f32(1, 3, 2, 2), f32(4, 3, 3, 3)), ("x", "w", HERE)),
+    Wrong("an extent that int64 does not hold", lambda: f32(2**63), ("9223372036854775808",), "smaller"),
+    Wrong("repeats that int64 counts as none", traced(lambda x: tg.tile(x, repeats=(2**62,)), f32(4)), ("18446744073709551616", "x", HERE)),
+    Wrong("pads that int64 counts as none", traced(lambda x: tg.pad(x, pads=((2**63 - 1, 2**63 - 1),)), f32(2)), ("18446744073709551616", "x", HERE)),
+    Wrong("a flat view that int64 counts as none", traced(lambda x: x.reshape(-1), f32(2**32, 2**32)), ("18446744073709551616", HERE)),
     # Dtypes
     Wrong("a dtype that nobody knows", lambda: tg.spec((2,), "float33"), ("float33",), "float32"),
     Wrong("bits of floats", traced(lambda x: x & x, f32(2)), ("float32", "x", HERE)),
@@ -152,6 +159,7 @@ WRONG = (
     Wrong("a dim below its range", _call(DYNAMIC, ones(0, 3)), ("B", "0", "x", "2")),
     Wrong("a dim above its range", _call(DYNAMIC, ones(10, 3)), ("B", "10", "x", "8")),
     Wrong("a dim that its divisor does not divide", _call(DYNAMIC, ones(5, 3)), ("B", "5", "x", "2")),
+    Wrong("an extent that int64 does not hold at a call", _call(GROWN, ones(8)), ("N", "8"), "range"),
     Wrong("one dim of two values", _call(PAIRS, ones(2, 3), ones(4, 3)), ("B", "2", "4", "y")),
     Wrong("dims that are to be equal", _call(ASSUMED, ones(2, 3), ones(4, 3)), ("B", "C", "2", "4", "x", "y")),
     Wrong("a result that cannot be written", lambda: PLAIN()(ones(2, 3), out=_frozen(2, 3)), ("result", "read-only")),

@@ -28,6 +28,8 @@ Extent: TypeAlias = "int | Expr"
 """A number, or an int64 expression of dims."""
 Shape: TypeAlias = tuple[Extent, ...]
 
+_LARGEST: Final = 2**63 - 1
+"""Extents are computed in int64."""
 _SAMPLES: Final = ((0,), (1, 2), (3, 1), (5, 9), (2, 4), (7, 6), (100, 50), (4, 1000))
 """Values of dims at which extents that may be equal are compared."""
 
@@ -161,7 +163,7 @@ def dim(name: str, low: int = 0, high: int | None = None, *, multiple_of: int = 
 def as_extent(value: object) -> Extent:
     """A number or an int64 expression from a number, a dim, an expression or a NumPy integer.
 
-    Raises :class:`GraphError` for negative numbers and for what is no integer.
+    Raises :class:`GraphError` for negative numbers, for those that int64 does not hold, and for what is no integer.
     """
     if hasattr(value, "as_expr"):
         value = value.as_expr()
@@ -172,6 +174,8 @@ def as_extent(value: object) -> Extent:
         number = int(index())
         if number < 0:
             raise GraphError(f"an extent is at least 0, got {number}")
+        if number > _LARGEST:
+            raise GraphError(f"an extent is at most {_LARGEST}, got {number}", help="give smaller extents")
         return number
     if isinstance(value, IntImm):
         return as_extent(value.value)

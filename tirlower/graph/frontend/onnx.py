@@ -15,7 +15,7 @@ from tirlower.diagnostics import TirError, nearest_name, user_frames
 from tirlower.graph.core.dims import Dim, Extent, Shape, as_extent, dim
 from tirlower.graph.core.nodes import Graph, Value
 from tirlower.graph.errors import GraphError
-from tirlower.graph.frontend.onnx_file import MOST_ELEMENTS, read
+from tirlower.graph.frontend.onnx_file import MOST_ELEMENTS, check_rank, read
 from tirlower.graph.frontend.onnx_ops.contents import evaluated
 from tirlower.graph.frontend.onnx_ops.items import Item
 from tirlower.graph.frontend.onnx_ops.model import (
@@ -32,11 +32,16 @@ from tirlower.graph.frontend.tensor import TensorSpec
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.ir import Expr, Var
 from tirlower.ir.query import each
+from tirlower.support.recursion import deep_recursion
 
 __all__ = ["from_onnx"]
 
 _MOST_NODES = 200_000
 """Nodes after functions are inlined and loops unrolled; more are taken for a model that never ends."""
+_DEEPEST = 100
+"""Functions that call functions: as deep as messages of protobuf nest."""
+_MOST_PLACES = 8
+"""Nodes that an error names, from the innermost on."""
 
 
 def from_onnx(
@@ -54,10 +59,16 @@ def from_onnx(
     ``Compress``, by their names): behind the elements stand zeros, and how many there are is one more result of the graph.
     Raises :class:`GraphError` for models that are damaged, or have operators that are not supported: all of them are named.
     """
-    with user_frames():
-        model = read(source)
-        _known_operators(model)
-        return _Importer(model, dims or {}, inputs or {}, bounds or {}).graph()
+    with user_frames(), deep_recursion(10_000):
+        try:
+            model = read(source)
+            _known_operators(model)
+            return _Importer(model, dims or {}, inputs or {}, bounds or {}).graph()
+        except GraphError as error:
+            error.help = (
+                error.help or "onnx.checker.check_model(model, full_check=True) looks closer at a damaged model"
+            )
+            raise
 
 
 # What is not supported
@@ -356,7 +367,7 @@ class _Importer:
                 self._node(node, scope, made)
             except GraphError as error:
                 place = f"at the node {node.origin} ({node.op})"
-                if place not in error.notes:
+                if place not in error.notes and len(error.notes) < _MOST_PLACES:
                     error.notes.append(place)
                 raise
             finally:
@@ -413,7 +424,12 @@ class _Importer:
     def _function(self, function: OnnxFunction, node: OnnxNode, items: Sequence[Item | None]) -> list[Item | None]:
         key = f"{node.domain}.{node.op}"
         if key in self.calls:
-            raise GraphError(f"the function {node.op} calls itself")
+            raise GraphError(f"the function {node.op} calls itself", help="a damaged model: functions form no cycle")
+        if len(self.calls) == _DEEPEST:
+            raise GraphError(
+                f"functions call each other more than {_DEEPEST} deep at {node.op}",
+                help="open them before: onnx.inliner.inline_local_functions",
+            )
         if len(items) > len(function.inputs):
             raise GraphError(f"the function {node.op} has {len(function.inputs)} inputs, got {len(items)}")
         scope = _Scope(function.opsets)
@@ -447,6 +463,7 @@ def _with_attributes(node: OnnxNode, given: Mapping[str, Attribute], inputs: Seq
 
 
 def _reasonable(item: Item) -> None:
+    check_rank(len(item.shape), f"a tensor of shape {_shown(item.shape[:4])[:-1]}, …)")
     size = 1
     for extent in item.shape:
         size *= extent if isinstance(extent, int) else 1

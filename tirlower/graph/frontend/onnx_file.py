@@ -32,6 +32,7 @@ __all__ = ["MOST_ELEMENTS", "OLDEST", "dtype_of", "read"]
 
 OLDEST = 7
 """The first opset that is read."""
+_MOST_AXES = 64
 MOST_ELEMENTS = 2**48
 """A tensor of more elements is taken for a damaged one."""
 
@@ -81,15 +82,20 @@ def read(source: object) -> Model:
         try:
             proto = onnx.ModelProto()
             proto.ParseFromString(path.read_bytes())
-        except OSError as error:
-            raise GraphError(f"the model {str(path)!r} cannot be read: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise GraphError(
+                f"the model {str(path)!r} cannot be read: {why}", help="give the path of a file that can be read"
+            ) from None
         except DecodeError:
             raise GraphError(
                 f"{str(path)!r} is no ONNX model, or a damaged one", help="onnx.checker.check_model looks closer"
             ) from None
         folder = path.parent
     else:
-        raise GraphError(f"a model is a path or an onnx.ModelProto, got {type(source).__name__}")
+        raise GraphError(
+            f"a model is a path or an onnx.ModelProto, got {type(source).__name__}", help="give one of them"
+        )
     opsets = _opsets(proto.opset_import, onnx.defs.onnx_opset_version())
     if "" not in opsets:
         raise GraphError("the model names no opset of ONNX", help="a damaged file, or no model")
@@ -98,7 +104,7 @@ def read(source: object) -> Model:
     for function in proto.functions:
         key = (_domain(function.domain), _text(function.name))
         if key in functions:
-            raise GraphError(f"the model has two functions {key[1]!r}")
+            raise _damaged(f"the model has two functions {key[1]!r}")
         functions[key] = reader.function(function, opsets, onnx.defs.onnx_opset_version())
     return Model(reader.graph(proto.graph), opsets, functions)
 
@@ -139,12 +145,15 @@ class _Reader:
     def graph(self, proto: onnx.GraphProto) -> OnnxGraph:
         """A graph with its constants."""
         if proto.sparse_initializer:
-            raise GraphError(f"the graph {proto.name!r} has sparse initializers, which are not supported")
+            raise GraphError(
+                f"the graph {proto.name!r} has sparse initializers, which are not supported",
+                help="save it with dense ones",
+            )
         constants: dict[str, Array] = {}
         for tensor in proto.initializer:
             name = _text(tensor.name)
             if name in constants:
-                raise GraphError(f"two initializers are named {name!r}")
+                raise _damaged(f"two initializers are named {name!r}")
             constants[name] = self.tensor(tensor, f"the initializer {name!r}")
         nodes = self.nodes(proto.node)
         return OnnxGraph(
@@ -157,10 +166,13 @@ class _Reader:
         for value in values:
             name = _text(value.name)
             if name in found:
-                raise GraphError(f"two {what} are named {name!r}")
+                raise _damaged(f"two {what} are named {name!r}")
             kind = value.type.WhichOneof("value")
             if kind is not None and kind != "tensor_type":
-                raise GraphError(f"{name!r} of the {what} is no tensor: a {kind} is not supported")
+                raise GraphError(
+                    f"{name!r} of the {what} is no tensor: a {kind} is not supported",
+                    help="give each tensor an input or output of its own",
+                )
             tensor = value.type.tensor_type
             dtype = dtype_of(tensor.elem_type, f"{name!r}") if tensor.elem_type else None
             shape: tuple[int | str | None, ...] | None = None
@@ -170,7 +182,7 @@ class _Reader:
                 )
                 for extent in shape:
                     if isinstance(extent, int) and extent < 0:
-                        raise GraphError(f"{name!r} of the {what} has the extent {extent}")
+                        raise _damaged(f"{name!r} of the {what} has the extent {extent}")
                 _sized(tuple(e for e in shape if isinstance(e, int)), f"{name!r} of the {what}")
             found[name] = OnnxType(dtype, shape)
         return found
@@ -185,7 +197,7 @@ class _Reader:
             for attribute in proto.attribute:
                 name = _text(attribute.name)
                 if name in attributes:
-                    raise GraphError(f"the node {origin} has two attributes {name!r}")
+                    raise _damaged(f"the node {origin} has two attributes {name!r}")
                 attributes[name] = self.attribute(attribute, origin)
             made.append(
                 OnnxNode(
@@ -244,17 +256,21 @@ class _Reader:
         dtype = kind.numpy
         shape = tuple(int(d) for d in proto.dims)
         if any(d < 0 for d in shape):
-            raise GraphError(f"{what} has a negative extent: {shape}")
+            raise _damaged(f"{what} has a negative extent: {shape}")
         size = _sized(shape, what)
+        if proto.HasField("segment"):
+            raise GraphError(
+                f"{what} is a segment of a tensor, which is not supported", help="save the model with whole tensors"
+            )
         if proto.data_location == proto.EXTERNAL:
             return self.outside(proto, kind, shape, what)
         if proto.HasField("raw_data"):
             if len(proto.raw_data) != size * dtype.itemsize:
-                raise GraphError(
+                raise _damaged(
                     f"{what} of shape {shape} and dtype {dtype.name} has {size * dtype.itemsize} bytes, the file holds "
                     f"{len(proto.raw_data)}"
                 )
-            return np.frombuffer(proto.raw_data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+            return _whole(np.frombuffer(proto.raw_data, dtype.newbyteorder("<")).astype(dtype), what).reshape(shape)
         return _typed(proto, kind, size, what).reshape(shape)
 
     def outside(self, proto: onnx.TensorProto, kind: DataType, shape: tuple[int, ...], what: str) -> Array:
@@ -273,26 +289,44 @@ class _Reader:
         length = _count(entries.get("length", str(bytes_)), "length", what)
         held = path.stat().st_size
         if length != bytes_:
-            raise GraphError(f"{what} of shape {shape} and dtype {dtype.name} has {bytes_} bytes, stated are {length}")
+            raise _damaged(f"{what} of shape {shape} and dtype {dtype.name} has {bytes_} bytes, stated are {length}")
         if offset + length > held:
-            raise GraphError(f"{what} ends at byte {offset + length} of {location!r}, which has {held} bytes")
+            raise _damaged(f"{what} ends at byte {offset + length} of {location!r}, which has {held} bytes")
         if not bytes_:
             return np.zeros(shape, dtype)
         mapped = np.memmap(path, np.uint8, "r", offset, (bytes_,))
-        return np.asarray(mapped).view(dtype).reshape(shape)
+        return _whole(np.asarray(mapped).view(dtype), what).reshape(shape)
 
 
 def _sized(shape: tuple[int, ...], what: str) -> int:
     """The number of elements. Raises :class:`GraphError` for one that no memory holds."""
     size = math.prod(shape)
     if size > MOST_ELEMENTS or max(shape, default=0) > MOST_ELEMENTS:
-        raise GraphError(f"{what} of shape {shape} is too large")
+        raise _damaged(f"{what} of shape {shape} is too large")
+    check_rank(len(shape), what)
     return size
+
+
+def check_rank(rank: int, what: str) -> None:
+    """Raise :class:`GraphError` for more axes than arrays have."""
+    if rank > _MOST_AXES:
+        raise GraphError(f"{what} has {rank} axes, NumPy's arrays have at most {_MOST_AXES}", help="merge axes")
+
+
+def _damaged(message: str) -> GraphError:
+    return GraphError(message, help="the file is damaged: onnx.checker.check_model looks closer, or export it again")
+
+
+def _whole(array: Array, what: str) -> Array:
+    """The same numbers. Raises :class:`GraphError` for bools that are neither 0 nor 1, which kernels take for granted."""
+    if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
+        raise _damaged(f"{what} is of bool, and holds {array.view(np.uint8).max()}")
+    return array
 
 
 def _count(text: str, what: str, of: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise GraphError(f"the {what} of {of} is a number of bytes, got {text!r}")
+        raise _damaged(f"the {what} of {of} is a number of bytes, got {text!r}")
     return int(text)
 
 
@@ -306,13 +340,16 @@ def _inside(folder: Path, location: str, what: str) -> Path:
     if not location or "\0" in location or location[0] in "/\\" or ":" in parts[0] or ".." in parts:
         raise refused
     path = folder
-    for part in parts:
-        path = path / part
-        if path.is_symlink():
+    try:
+        for part in parts:
+            path = path / part
+            if path.is_symlink():
+                raise refused
+        base = folder.resolve()
+        if not path.is_file() or base not in path.resolve().parents:
             raise refused
-    base = folder.resolve()
-    if not path.is_file() or base not in path.resolve().parents:
-        raise refused
+    except OSError:  # a name that is too long, a folder that may not be entered
+        raise refused from None
     return path
 
 
@@ -331,8 +368,14 @@ def _typed(proto: onnx.TensorProto, kind: DataType, size: int, what: str) -> Arr
     field = _FIELDS.get(dtype.name, "int32_data")
     given = getattr(proto, field)
     if len(given) != size:
-        raise GraphError(f"{what} has {size} elements, the file holds {len(given)} in {field}")
+        raise _damaged(f"{what} has {size} elements, the file holds {len(given)} in {field}")
     if dtype.name in ("float16", "bfloat16"):
-        return np.array(given, np.int64).astype(np.uint16).view(dtype)
-    wide = {"f": np.float64, "u": np.uint64}.get(dtype.kind, np.int64)
-    return np.array(given, wide).astype(dtype)
+        bits = np.array(given, np.int64)
+        if bits.size and not 0 <= bits.min() <= bits.max() < 2**16:
+            raise _damaged(f"{what} is of {dtype.name}, and the file holds numbers of more than 16 bits")
+        return bits.astype(np.uint16).view(dtype)
+    wide = np.array(given, {"f": np.float64, "u": np.uint64}.get(dtype.kind, np.int64))
+    made = wide.astype(dtype)
+    if dtype.kind != "f" and not np.array_equal(made, wide):
+        raise _damaged(f"{what} is of {dtype.name}, and the file holds {wide[made != wide][0]}")
+    return made

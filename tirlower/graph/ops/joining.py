@@ -241,8 +241,7 @@ def pad(x: Formal, *, pads: Sequence[Sequence[object]], mode: str = "constant", 
         raise GraphError(f"pad: {x.name} has {x.ndim} axes, pads are given for {len(pads)}")
     amounts = [(_amount(low), _amount(high)) for low, high in pads]
     shape = tuple(
-        as_extent(_number(build.add(build.add(extent_expr(e), low), high)))
-        for e, (low, high) in zip(x.shape, amounts, strict=True)
+        as_extent(_padded(e, _number(low), _number(high))) for e, (low, high) in zip(x.shape, amounts, strict=True)
     )
 
     def place(n: int, at: Expr) -> Expr:
@@ -274,6 +273,13 @@ def pad(x: Formal, *, pads: Sequence[Sequence[object]], mode: str = "constant", 
         return build.if_then_else(build.all_of(*inside), x[tuple(at)], const(value, x.dtype))
 
     return compute(shape, element)
+
+
+def _padded(extent: Extent, low: Extent, high: Extent) -> Extent:
+    """The extent with both amounts; of numbers exactly, where int64 would begin anew."""
+    if isinstance(extent, int) and isinstance(low, int) and isinstance(high, int):
+        return extent + low + high
+    return _number(build.add(build.add(extent_expr(extent), extent_expr(low)), extent_expr(high)))
 
 
 def _amount(given: object) -> Expr:

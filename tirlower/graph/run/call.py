@@ -171,7 +171,10 @@ class Call:
 
 
 def _shape(value: Value, values: Mapping[Var, int]) -> tuple[int, ...]:
-    return tuple(extent_value(e, values) for e in value.extents)
+    shape = tuple(extent_value(e, values) for e in value.extents)
+    if min(shape, default=0) < 0:  # of what is stated none is: int64 does not hold it
+        check_extents([(value, e) for e in value.extents], values, ArgumentValueError)
+    return shape
 
 
 def _dense(data: ConstantData) -> Array:

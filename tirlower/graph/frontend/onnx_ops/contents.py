@@ -16,7 +16,7 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.onnx_file import dtype_of
 from tirlower.graph.frontend.onnx_ops.items import MOST_KNOWN, Item, objects
 from tirlower.graph.frontend.onnx_ops.table import Call
-from tirlower.ir import Expr, IntImm, build
+from tirlower.ir import Expr, IntImm, Node, build
 from tirlower.ir.constants import const
 from tirlower.ir.dtype import BOOL, INT64, Array, DataType
 
@@ -195,6 +195,34 @@ def _simplest(env: DimEnv, found: Expr) -> Extent:
     return made.value if isinstance(made, IntImm) else made
 
 
+_MOST_TERMS = 1000
+"""An expression of more nodes is none of a shape: such grow exponentially where a model combines each with itself."""
+
+
+def _follow(c: Call, found: object) -> None:
+    """Raise :class:`GraphError` for what a model computes of shapes where int64 does not hold it, or nobody reads it."""
+    if isinstance(found, Expr):
+        if not _is_short(found):
+            raise GraphError(
+                f"{c.node.op} computes an extent of more than {_MOST_TERMS} terms",
+                help='bind the dims to numbers: dims={"name": 8}',
+            )
+    elif isinstance(found, int) and not -(2**63) <= found < 2**63:
+        raise GraphError(
+            f"{c.node.op} computes {found} of shapes, which is no int64", help="a damaged model: no tensor is so large"
+        )
+
+
+def _is_short(extent: Expr) -> bool:
+    """Whether it has few nodes as it is written, where what stands twice counts twice."""
+    waiting: list[Node] = [extent]
+    for _ in range(_MOST_TERMS):
+        if not waiting:
+            return True
+        waiting += waiting.pop().children()
+    return not waiting
+
+
 def _integers(contents: Array) -> list[int] | None:
     """The contents as a list of integers; None where there are others."""
     found = [e for e in contents.reshape(-1).tolist() if isinstance(e, int)]
@@ -229,6 +257,7 @@ def _binary(numbers: Callable[[Array, Array], Array], pair: Pair) -> Evaluate:
             found = pair(c.b.env, x, y)
             if found is None:
                 return None
+            _follow(c, found)
             made.append(_simplest(c.b.env, found) if isinstance(found, Expr) and not found.dtype.is_bool else found)
         return objects(made).reshape(left.shape)
 
@@ -346,6 +375,7 @@ def _reduced(numbers: Callable[[Extent, Extent], object], start: Extent | None) 
         found = elements.pop(0) if start is None else start
         for each in elements:
             found = numbers(found, each)
+            _follow(c, found)
         found = _simplest(c.b.env, found) if isinstance(found, Expr) else found
         return objects([found]).reshape((1,) if c.flag("keepdims", True) else ())
 

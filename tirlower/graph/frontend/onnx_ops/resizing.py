@@ -44,8 +44,17 @@ class _How:
     exclude_outside: bool
 
 
+_LONGEST = 2**20
+"""Coordinates are computed while importing, a few numbers for each place of an axis."""
+
+
 def _coordinates(axis: _Axis, where: str) -> Array:
-    """Where in the operand the places of the result lie."""
+    """Where in the operand the places of the result lie. Raises :class:`GraphError` for more than there is memory for."""
+    if axis.length > _LONGEST:
+        raise GraphError(
+            f"an axis of {axis.extent} elements is resized to {axis.length}, at most {_LONGEST} are supported",
+            help="resize by whole numbers to the nearest, or to less",
+        )
     at = np.arange(axis.length, dtype=np.float64)
     half = (at + 0.5) / axis.scale - 0.5
     if where == "half_pixel":

@@ -296,4 +296,6 @@ class Call:
 
     def unsupported(self, what: str, help: str | None = None) -> GraphError:
         """The error of a form of an operator that there is not yet."""
-        return GraphError(f"{self.node.op} {what} is not supported", help=help)
+        return GraphError(
+            f"{self.node.op} {what} is not supported", help=help or "export the model with another form or operator"
+        )
