@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 
 import tirlower as tl
 from tests.checking import executes_alike, same_function
-from tests.schedule.stepping import refused, taken
-from tirlower.diagnostics import NotApplicable, ScheduleError, UnprovedStep
+from tests.schedule.stepping import refused, taken, witness_is_true
+from tirlower.diagnostics import IllegalStep, NotApplicable, ScheduleError, UnprovedStep
+from tirlower.ir import BufferStore
+from tirlower.ir.query import each
+from tirlower.poly.verdict import Witness
 from tirlower.script import parse
 
 POOLS = """
@@ -103,9 +107,30 @@ def test_strides_widths_and_beginnings(stride: int, width: int, low: int, high: 
     assert other.get(store).buffer.name == "B"
 
 
+def shown(text: str, match: str = "") -> Witness:
+    """The witness of a refusal, which happens in the program that the step makes where it is forced, and computes something else."""
+    before = parse(text)
+    sch: Any = tl.Schedule(before, debug_mask="all")
+    with pytest.raises(IllegalStep, match=match) as caught:
+        sch.rolling_buffer("B", 0)
+    assert sch.mod["main"] is before
+    forced: Any = tl.Schedule(before)
+    with forced.unchecked("to see what it does"):
+        forced.rolling_buffer("B", 0)
+    after, witness = forced.mod["main"], caught.value.witness
+    assert witness is not None
+    stores = {str(store): store for store in each(BufferStore, after.body)}
+    points = [dataclasses.replace(point, statement=stores[str(point.statement)]) for point in witness.points]
+    assert witness_is_true(after, Witness(points[0], points[1], witness.parameters)), witness
+    with pytest.raises(AssertionError):
+        executes_alike(before, after, samples=2)
+    return witness
+
+
 def test_what_changes_in_between_is_computed_again() -> None:
     text = STENCIL.format(stride=2, width=4, low=0, high=4, kind="range", between="A[i * 2 + 2] = 7")
-    refused(text, lambda sch: sch.rolling_buffer("B", 0), UnprovedStep)
+    witness = shown(text, "kept in the ring, which is computed again where A has changed")
+    assert [point.action for point in witness.points] == ["reads A[2]", "writes A[2]"]
 
 
 def test_iterations_at_once_hand_nothing_on() -> None:
@@ -117,7 +142,8 @@ def test_iterations_at_once_hand_nothing_on() -> None:
 def test_an_element_that_is_read_later_than_the_ring_is_long() -> None:
     text = STENCIL.format(stride=2, width=4, low=0, high=4, kind="range", between="T.evaluate(0)")
     text = text.replace("+ B[i * 2 + 4 - 1]", "+ B[0]")
-    refused(text, lambda sch: sch.rolling_buffer("B", 0), UnprovedStep, "ring")
+    witness = shown(text, "read in the ring where another one has overwritten it")
+    assert [point.action for point in witness.points] == ["writes B[0]", "reads B[0]"]
 
 
 def test_what_has_not_the_form() -> None:
@@ -166,6 +192,9 @@ def test_random_stencils(seed: int) -> None:
     sch: Any = tl.Schedule(func, debug_mask="all")
     try:
         sch.rolling_buffer("B", 0)
+    except IllegalStep:
+        shown(random_stencil(seed))
+        return
     except (NotApplicable, UnprovedStep):
         return
     executes_alike(func, sch.mod["main"], samples=1)

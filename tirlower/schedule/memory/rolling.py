@@ -18,7 +18,7 @@ from tirlower.poly.left_out import is_quiet
 from tirlower.poly.same_values import Twin, same_values
 from tirlower.poly.scop import Access
 from tirlower.poly.verdict import Verdict
-from tirlower.schedule.draft import Draft, mapped
+from tirlower.schedule.draft import AFTERWARDS, Draft, mapped
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.memory.staging import box_of, no_pointers, redirect, touched_under
 from tirlower.schedule.places import allocation_of, common_place, loops_at, reading, statements_at, writing
@@ -203,6 +203,17 @@ def _check(step: Step) -> Verdict:
             return Verdict("unknown", f"the accesses of {statement.node} are not told apart")
         twins.update({mine: Twin(its, values) for mine, its in zip(statement.accesses, theirs, strict=True)})
     found = same_values(new, old, twins)
+    witness = found.witness
+    if found.refuted and witness is not None:
+        # The two programs are asked about the other way round: what is shown happens in the one after.
+        if witness.source.buffer == plan.old.name:
+            reason = f"an element of {plan.old.name} would be read in the ring where another one has overwritten it"
+        else:
+            reason = (
+                f"an element of {plan.old.name} would be kept in the ring, which is computed again where "
+                f"{witness.source.buffer} has changed"
+            )
+        return Verdict("refuted", f"{AFTERWARDS}{reason}", witness)
     if not found.proved:
         return Verdict(
             "unknown",
