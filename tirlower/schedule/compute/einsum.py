@@ -30,6 +30,7 @@ from tirlower.ir.query import each, mentions
 from tirlower.ir.stmt import Block, BufferStore, For, ForKind, Stmt
 from tirlower.ir.structural import structural_equal
 from tirlower.poly.left_out import is_quiet
+from tirlower.schedule.compute.not_neutral import example
 from tirlower.schedule.draft import mapped
 from tirlower.schedule.places import statements_at
 from tirlower.schedule.sites import Steps
@@ -177,7 +178,8 @@ def filler_of(step: Step, found: Nest, padded: Sequence[Axis], finite: bool) -> 
         step.refuse("a reduced iterator indexes what is written", store)
     kind = type(value)
     assumed = ""
-    if store.buffer.dtype.is_float and kind is not Mul and not _begins_well(found, kind):
+    well = not store.buffer.dtype.is_float or kind is Mul or _begins_well(found, kind)
+    if not well:
         what = "-0.0 in" if kind is Add else "NaN in"
         assumed = f"no {what} {store.buffer.name} before"
     for sure in (True, False):
@@ -187,10 +189,25 @@ def filler_of(step: Step, found: Nest, padded: Sequence[Axis], finite: bool) -> 
                     assumed = "; ".join(x for x in (assumed, "all values are finite") if x)
                 if assumed and not finite:
                     step.refuse(
-                        f"that what is added changes nothing needs: {assumed}", store, "say finite=True, if that holds"
+                        f"that what is added changes nothing needs: {assumed}{_shown(store, reduced, filler, well)}",
+                        store,
+                        "say finite=True, if that holds",
                     )
                 return filler, assumed
-    step.refuse(f"no value is known with which {term} changes nothing in {store.buffer.name}", store)
+    tried = next(iter(_candidates(kind, store.buffer)), 0)
+    step.refuse(
+        f"no value is known with which {term} changes nothing in {store.buffer.name}{_shown(store, reduced, tried, well)}",
+        store,
+    )
+
+
+def _shown(store: BufferStore, reduced: Sequence[Axis], filler: float, well: bool) -> str:
+    """An iteration beyond the old extent that changes something, with the numbers."""
+    for axis in reduced:
+        shown = example(store, lambda load, var=axis.var: any(index is var for index in load.indices), filler, not well)  # type: ignore[misc]
+        if shown:
+            return f": with {filler} filled in, the iteration {axis.loop.loop_var.name} = {axis.extent} is one more, and {shown}"
+    return ""
 
 
 def _candidates(kind: type[BinaryOp], buffer: Buffer) -> list[float]:
