@@ -62,6 +62,8 @@ LAZY = {
     "driver/progress.py": "logging is imported by builds that take over a second",
     "driver/result.py": "a kernel from the disk cache is lowered, and scheduled, when somebody looks at its stages",
     "driver/pipelines/__init__.py": "the passes of a GPU are imported for a GPU",
+    "schedule/registry.py": "a primitive is imported when it is first asked for",
+    "schedule/schedule.py": "running both programs needs the interpreter, proofs do not",
     "llvm/codegen/symbols.py": "profiles stand on the passes, and only code with marks needs them",
     "llvm/codegen/__init__.py": "the code generator is imported when something is compiled",
     "graph/__init__.py": "the public surface of graphs imports what is used when it is first used",

@@ -68,9 +68,9 @@ def section(kind) -> str:
 
 def page() -> str:
     """The whole page."""
-    from tirlower.schedule.registry import KINDS
+    from tirlower.schedule.registry import all_kinds
 
-    kinds = sorted(KINDS, key=lambda kind: kind.method)
+    kinds = sorted(all_kinds(), key=lambda kind: kind.method)
     rows = [
         f"| [{kind.method}](#{kind.method}) | {'TVM' if kind.tvm else 'ours'} | {'look-up' if kind.pure else 'step'} | {summary(kind.doc)} |"
         for kind in kinds

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from tests.fuzz import orders, schedules, values
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.kind import Kind
-from tirlower.schedule.registry import KINDS, method_kind
+from tirlower.schedule.registry import all_kinds, method_kind
 from tirlower.schedule.step import Step
 
 __all__ = ["CHECKED", "blind", "noticed_after"]
@@ -35,7 +35,7 @@ def _fuzzer(verb: str) -> Callable[[int, Counter[str]], object] | None:
 
 CHECKED = tuple(
     kind.method
-    for kind in KINDS
+    for kind in all_kinds()
     if not kind.pure and kind.compose is None and kind.check.__name__ != "_always" and _fuzzer(kind.method) is not None
 )
 """The verbs that have a check, and steps of which are drawn."""

@@ -10,7 +10,7 @@ import pytest
 import tirlower as tl
 from tirlower.diagnostics import TraceError
 from tirlower.ir.structural import assert_structural_equal
-from tirlower.schedule.registry import KINDS, InstructionKind
+from tirlower.schedule.registry import InstructionKind, all_kinds
 from tirlower.schedule.trace import Instruction, Trace
 from tirlower.script import parse
 
@@ -155,7 +155,7 @@ def test_a_step_beyond_tvm_names_itself() -> None:
 
 
 def test_every_kind_has_a_method_with_its_signature_and_text() -> None:
-    for kind in KINDS:
+    for kind in all_kinds():
         method = getattr(tl.Schedule, kind.method)
         assert method.__doc__ == kind.doc and list(method.__signature__.parameters) == [
             *(slot.name for slot in kind.slots),

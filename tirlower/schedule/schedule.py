@@ -6,6 +6,8 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
 from os import PathLike
+from types import FunctionType
+from typing import TYPE_CHECKING
 
 from tirlower.diagnostics import (
     BadArgument,
@@ -24,7 +26,6 @@ from tirlower.ir.stmt import Block, For, Stmt
 from tirlower.ir.verify import verify_well_formed
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.arguments import Arguments
-from tirlower.schedule.certify import Runner, Validation, validated
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import BlockRV, Handle, LoopRV
 from tirlower.schedule.kind import Kind
@@ -32,7 +33,7 @@ from tirlower.schedule.lookups import GET_BLOCK, GET_LOOPS, function_of
 from tirlower.schedule.navigate import NAVIGATE
 from tirlower.schedule.policy import Policy
 from tirlower.schedule.program import program_of
-from tirlower.schedule.registry import KINDS, method_kind
+from tirlower.schedule.registry import VERBS, method_kind
 from tirlower.schedule.report import report
 from tirlower.schedule.sampling import fork, state_of
 from tirlower.schedule.show import show_steps
@@ -43,6 +44,9 @@ from tirlower.schedule.trace import Trace
 from tirlower.schedule.tree import tree
 from tirlower.schedule.trust import believed
 from tirlower.schedule.views import ScheduleState, StmtSRef
+
+if TYPE_CHECKING:
+    from tirlower.schedule.certify import Runner, Validation
 
 __all__ = ["Schedule"]
 
@@ -364,6 +368,8 @@ class Schedule:
         """
         if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
             raise BadArgument(f"validate() runs 1 or more sets of arguments, got {seeds!r}")
+        from tirlower.schedule.certify import validated
+
         return validated(self._state, seeds, run, self.anew, directory)
 
     def anew(self, mod: PrimFunc | IRModule, debug_mask: str | int | None = None) -> Schedule:
@@ -468,6 +474,8 @@ class Schedule:
             before = state
             state, outputs = take(kind, resolved, state, self._facts, self._policy, self, decision, self._group)
             if self._validate and state.mod is not before.mod:
+                from tirlower.schedule.certify import validated
+
                 only = dataclasses.replace(state, before=dataclasses.replace(before, before=None, record=None))
                 validated(only, 1, None, self.anew)
             self._state = state
@@ -490,7 +498,7 @@ class Schedule:
         return arguments.state, found
 
 
-def _method(kind: Kind) -> object:
+def _method(kind: Kind) -> FunctionType:
     """The method of a primitive."""
 
     def method(self: Schedule, *args: object, **kwargs: object) -> object:
@@ -501,8 +509,21 @@ def _method(kind: Kind) -> object:
     method.__module__ = __name__
     method.__doc__ = kind.doc
     method.__signature__ = kind.signature  # type: ignore[attr-defined]
+    assert isinstance(method, FunctionType)
     return method
 
 
-for _kind in KINDS:
-    setattr(Schedule, _kind.method, _method(_kind))
+class _Verb:
+    """Stands for the method of a primitive until that is asked for."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, schedule: Schedule | None, owner: type[Schedule]) -> object:
+        method = _method(method_kind(self.name))
+        setattr(Schedule, self.name, method)  # from here on it is found at once
+        return method.__get__(schedule, owner)
+
+
+for _name in VERBS:
+    setattr(Schedule, _name, _Verb(_name))
