@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tirlower as tl
 import tirlower.graph as tg
 from tests.graph.passes.checking import check_graph
 
@@ -133,6 +134,37 @@ def test_of_two_states_that_hold_the_same_one_is_left() -> None:
         assert check_graph(FOLD, graph, graph) is graph
     differ = tg.parse(_graph(*before, states=Q.replace('"q", (2,), "float32", 0.0', '"q", (2,), "float32", 1.0')))
     assert FOLD(differ) is differ
+
+
+ASSERTED = [
+    f"less: {TYPE} = tg.less(x, y)".replace("float32", "bool"),
+    'ok: tg.Tensor((), "bool") = tg.all(less)',
+    'tg.assert_(ok, "less")',
+]
+
+
+@pytest.mark.parametrize(
+    ("which", "lines"),
+    [
+        (SIMPLIFY, ["h.store(x)", *ASSERTED, "h.store(y)", "a-> h.load()", "return x, y"]),
+        (FOLD, ["a-> p.load()", "b-> q.load()", "p.store(x)", *ASSERTED, "q.store(x)", "return a, b"]),
+    ],
+)
+def test_a_call_that_ends_at_an_assertion_leaves_what_it_had_stored(
+    which: tg.passes.GraphPass, lines: list[str]
+) -> None:
+    before = tg.parse(_graph(*lines, states=H + Q))
+    after = which(before)
+    x, y = np.ones(2, "float32"), np.full(2, 2, "float32")
+    seen: list[list[object]] = []
+    for graph in (before, after):
+        state: dict[str, np.ndarray] = {}
+        with pytest.raises(tl.RuntimeAssertError):
+            tg.interpret(graph, y, x, state=state)
+        held = state.get("h", np.zeros(2, "float32")).tolist()
+        seen.append([held, *(r.tolist() for r in tg.interpret(graph, x, y, state=state))])
+    assert seen[0] == seen[1]
+    assert seen[0] == ([[2, 2], [1, 1], [2, 2]] if which is SIMPLIFY else [[0, 0], [2, 2], [0, 0]])
 
 
 def test_what_states_hold_after_several_calls_is_what_it_was() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.constants import ConstantData
-from tirlower.graph.core.effects import Global, Load, Store
+from tirlower.graph.core.effects import OUTSIDE, Global, Load, Store
 from tirlower.graph.core.module import Module
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Value
 from tirlower.graph.ops.builder import GraphBuilder, rewritten
@@ -24,7 +24,8 @@ class SimplifyGlobals(GraphPass):
     """Access a state once where that is enough: a load behind a store or a load gives what was stored or loaded, a store
     that the next one overwrites is dropped, and so is one of what the state holds already.
 
-    Nothing is known of a state behind a call, a choice or a loop that writes it; one that reads it needs the store before.
+    Nothing is known of a state behind a call, a choice or a loop that writes it; one that reads it needs the store before,
+    and so does an assertion, at which a call may end.
 
     >>> import tirlower.graph as tg
     >>> print(SimplifyGlobals()(tg.parse('''
@@ -84,6 +85,8 @@ def _without_overwritten(graph: Graph) -> Graph:
             if node.target in covered:
                 continue
             covered.add(node.target)
+        elif OUTSIDE in node.effects:
+            covered.clear()  # a call may end here, and states are seen when it has
         else:
             covered.difference_update(node.effects)
         kept.append(node)
@@ -218,7 +221,8 @@ def _twins(states: Mapping[Global, _Accesses]) -> Mapping[Global, Global]:
 def _together(a: Global, b: Global, graphs: Iterable[Graph]) -> bool:
     """Whether two states are always stored to one right behind the other, as far as their accesses go."""
     for graph in graphs:
-        touching = [node for node in graph.nodes if a in node.effects or b in node.effects]
+        # Where a call may end between the two stores, one is done and the other is not.
+        touching = [node for node in graph.nodes if any(one in node.effects for one in (a, b, OUTSIDE))]
         places = [n for n, node in enumerate(touching) if isinstance(node, Store)]
         for x, y in zip(places[::2], places[1::2], strict=True):
             first, second = touching[x], touching[y]
