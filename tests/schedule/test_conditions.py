@@ -250,3 +250,51 @@ def test_blocks_of_a_new_layout_stand_alone_in_their_loops(text: str, words: str
     with pytest.raises(StricterThanLegal, match=words):
         sch.transform_block_layout("A", turned)
     tl.Schedule(parse(CHAIN), accept="tvm").transform_block_layout("B", lambda i, j: [j, i])
+
+
+READ_TWICE = CHAIN.replace("B[vi, vj] * T.float32(2)", "B[vi, vj] * A[vi, vj]")
+TWO_IN_A_LOOP = """
+@T.prim_func
+def f(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vj, vi]
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+"""
+# C reads rows of B that nobody writes in the scope, where it adds nothing to them.
+UNCOVERED = CHAIN.replace("T.grid(8, 8):\n            with T.block(\"B\")", "T.grid(4, 8):\n            with T.block(\"B\")").replace(
+    "B[vi, vj] * T.float32(2)", "T.if_then_else(vi < 4, B[vi, vj], T.float32(2))"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "word"),
+    [
+        (READ_TWICE, lambda s: s.reindex("C", "A"), "`A` has 2 readers in the scope, not one block"),
+        (
+            TWO_IN_A_LOOP.replace("A[vj, vi]", "2"),
+            lambda s: s.reindex("C", ("read", 0)),
+            "`C` is not the only block in the loop `i`",
+        ),
+    ],
+)
+def test_copies_are_asked_who_else_there_is(text: str, call: Call, word: str) -> None:
+    test_what_is_legal_is_refused_in_tvms_words(text, call, word)
+    test_what_tvm_takes_is_taken(CHAIN, lambda s: s.reindex("C", ("read", 0)))
+
+
+def test_what_is_cached_has_been_written() -> None:
+    strict: Any = tl.Schedule(parse(UNCOVERED), accept="tvm")
+    with pytest.raises(StricterThanLegal, match="reads more of `B` than the blocks before it write"):
+        strict.cache_read("C", 0, "local")
+    test_what_tvm_takes_is_taken(CHAIN, lambda s: s.cache_read("C", 0, "local"))
+
+
+def test_one_block_is_made_of_one_block() -> None:
+    sch: Any = tl.Schedule(parse(TWO_IN_A_LOOP), accept="tvm")
+    with pytest.raises(StricterThanLegal, match="has 2 blocks under it, not a single one"):
+        sch.blockize(sch.get_loops("B")[1])
+    test_what_tvm_takes_is_taken(CHAIN, lambda s: s.blockize(s.get_loops("B")[1]))

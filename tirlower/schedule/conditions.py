@@ -18,6 +18,7 @@ from tirlower.ir.stmt import Block, For, ForKind
 from tirlower.poly.injective import may_pad
 from tirlower.schedule.edits import Site, Steps
 from tirlower.schedule.handles import Handle
+from tirlower.schedule.kind import BufferAt
 from tirlower.schedule.scopes import DepKind, Placed, Scope, is_affine, loops_of, scope_of
 
 if TYPE_CHECKING:
@@ -220,6 +221,55 @@ def _one_writer(step: Step) -> str:
     return f"The buffer `{buffer.name}` has {len(writers)} writer blocks in the scope" if len(writers) > 1 else ""
 
 
+def _cache_read(step: Step) -> str:
+    """1WRITER, and COVER of whoever reads the buffer."""
+    if said := _one_writer(step):
+        return said
+    found = _placed(step)
+    if found is None:
+        return ""
+    buffer = step.buffer("buffer")
+    for one in found[0].children:
+        if buffer in one.reads and not found[0].region_cover(one, buffer):
+            return f"The block `{one.block.name}` reads more of `{buffer.name}` than the blocks before it write: its region is not covered"
+    return ""
+
+
+def _reindex(step: Step) -> str:
+    """One block of the scope reads or writes the buffer, in loops of one body each."""
+    found = _placed(step)
+    if found is None:
+        return ""
+    scope, placed = found
+    buffer, at = step.buffer("buffer"), step["buffer"]
+    side = at.side if isinstance(at, BufferAt) else "read"
+    users = [one for one in scope.children if buffer in (one.reads if side == "read" else one.writes)]
+    if len(users) > 1:
+        return f"The buffer `{buffer.name}` has {len(users)} {'readers' if side == 'read' else 'writers'} in the scope, not one block"
+    return _alone(step, scope, placed)
+
+
+def _alone(step: Step, scope: Scope, placed: Placed) -> str:
+    """CHAIN: no loop around a block has anything besides."""
+    for way, loop in _around(step, placed):
+        if len(scope.under(way).children) > 1:
+            return f"The block `{placed.block.name}` is not the only block in the loop `{loop.loop_var.name}`"
+    return ""
+
+
+def _blockize(step: Step) -> str:
+    """SINGLE: one block below a loop. Several blocks are of one scope."""
+    target = step["target"]
+    if not isinstance(target, (list, tuple)):
+        _, site, loop, scope = _loop_at(step, step.handle("target"))
+        count = len(scope.under(site.steps).children)
+        return "" if count == 1 else f"The loop `{loop.loop_var.name}` has {count} blocks under it, not a single one"
+    sites = [step.site(one) for one in step.handles("target")]
+    if len({(site.func, scope_of(step.func(site), site.steps).root) for site in sites}) > 1:
+        return "The blocks are not under the same block scope"
+    return ""
+
+
 def _merge(step: Step) -> str:
     handles = step.handles("loops")
     sites = [step.site(one) for one in handles]
@@ -308,10 +358,10 @@ def _block_layout(step: Step) -> str:
     if found is None:
         return ""
     scope, placed = found
+    if said := _alone(step, scope, placed):
+        return said
     loops = _around(step, placed)
-    for way, loop in loops:
-        if len(scope.under(way).children) > 1:
-            return f"The block `{placed.block.name}` is not the only block in the loop `{loop.loop_var.name}`"
+    for _, loop in loops:
         if not is_const_int(loop.min, 0):
             return f"The loop `{loop.loop_var.name}` does not start with 0"
     if [it.value for it in placed.block.iters] != [loop.loop_var for _, loop in loops]:
@@ -333,7 +383,8 @@ CONDITIONS: Final[dict[str, Callable[[Step], str]]] = {
     "ReverseComputeInline": _reverse_inline,
     "DecomposeReduction": _decompose,
     "RFactor": _rfactor,
-    "CacheRead": _one_writer,
+    "Blockize": _blockize,
+    "CacheRead": _cache_read,
     "CacheWrite": _one_writer,
     "CacheInplace": _covered,
     "CacheIndex": _leaf,
@@ -341,6 +392,7 @@ CONDITIONS: Final[dict[str, Callable[[Step], str]]] = {
     "Merge": _merge,
     "PadEinsum": _staged,
     "ReadAt": _staged,
+    "ReIndex": _reindex,
     "ReindexCacheRead": _point,
     "ReindexCacheWrite": _point,
     "RollingBuffer": _rolling,

@@ -208,9 +208,11 @@ class Scope:
         """Whether every block of the scope reads only what the blocks before it certainly write, of what the scope allocates."""
         return all(self.region_cover(one) for one in self.children)
 
-    def region_cover(self, placed: Placed) -> bool:
-        """Whether what a block reads of the scope's buffers is within what its producers write."""
+    def region_cover(self, placed: Placed, buffer: Buffer | None = None) -> bool:
+        """Whether what a block reads of the scope's buffers (of one of them) is within what its producers write."""
         for region in placed.block.reads:
+            if buffer is not None and region.buffer is not buffer:
+                continue
             writers = [one for one in self.producers(placed) if region.buffer in one.writes]
             if region.buffer not in self.allocated or not writers:
                 continue

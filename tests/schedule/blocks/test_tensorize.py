@@ -8,7 +8,7 @@ import pytest
 
 import tirlower as tl
 from tests.checking import executes_alike, roundtrips, same_function
-from tirlower.diagnostics import BadArgument, NotApplicable
+from tirlower.diagnostics import BadArgument, NotApplicable, StricterThanLegal
 from tirlower.ir import TensorIntrin
 from tirlower.script import parse
 
@@ -80,6 +80,25 @@ def test_a_product(update: str, as_block: bool) -> None:
     assert "T.match_buffer" in str(sch.mod["main"]) and "update" not in str(sch.mod["main"])
     roundtrips(sch.mod["main"])
     executes_alike(func, sch.mod["main"])
+
+
+def test_tvm_asks_for_the_same_structure() -> None:
+    for update, order, taken in (
+        ("Z[vi, vj] + X[vi, vk] * Y[vk, vj]", (0, 1, 2), True),
+        ("X[vi, vk] * Y[vk, vj] + Z[vi, vj]", (0, 1, 2), False),
+        ("Z[vi, vj] + X[vi, vk] * Y[vk, vj]", (1, 0, 2), False),
+    ):
+        strict: Any = tl.Schedule(parse(TEXT.format(update=update)), accept="tvm")
+        loops = [strict.split(loop, [None, 4]) for loop in strict.loops("Z")]
+        inner = [pair[1] for pair in loops]
+        strict.reorder(*(pair[0] for pair in loops), *(inner[at] for at in order))
+        before = strict.mod
+        if taken:
+            strict.tensorize(inner[order[0]], intrin())
+            continue
+        with pytest.raises(StricterThanLegal, match="does not match the description of the intrinsic structurally"):
+            strict.tensorize(inner[order[0]], intrin())
+        assert strict.mod is before
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,8 @@ class Matcher:
         self.inner: set[Var] = set()
         self.places: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]] = {}
         self.at: Stmt | None = None
+        self.swapped = False
+        """Whether operands were the other way round."""
         self.points: dict[Var, Value] = {}
         """The iterations of the loops inside, where all of them are to be tried."""
 
@@ -186,6 +188,7 @@ class Matcher:
                 try:
                     self.expressions(mine.a, described.b)
                     self.expressions(mine.b, described.a)
+                    self.swapped = True
                     return
                 except Mismatch:
                     raise error from None

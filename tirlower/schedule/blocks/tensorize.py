@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tirlower.arith import Analyzer
-from tirlower.diagnostics import BadArgument, TirError
+from tirlower.diagnostics import BadArgument, StricterThanLegal, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
 from tirlower.ir.expr import Expr, const
@@ -95,11 +95,17 @@ def _matched(step: Step) -> tuple[Block, Matcher, Unified | None]:
 
 
 def _check(step: Step) -> Verdict:
-    _, _, other = _matched(step)
+    block, matcher, other = _matched(step)
     if other is not None and other.loops:
         verdict = _in_order(step, other)
         if not verdict.proved:
             return verdict
+    if step.policy.accept == "tvm" and (other is not None or matcher.swapped):
+        what = "operands are the other way round" if other is None else "loops are others"
+        raise StricterThanLegal(
+            f"The block `{block.name}` does not match the description of the intrinsic structurally: its {what}",
+            help="the step is legal: accept='legal' takes it",
+        )
     given = step["tensor_intrin"]
     step.notes.append(agreement(_intrin(step), f"`{given}`" if isinstance(given, str) else "the intrinsic"))
     step.said = "trusted"
