@@ -65,7 +65,7 @@ _ITE = Op.get("tir.if_then_else")
 _DIVISIONS = frozenset((Div, Mod, FloorDiv, FloorMod))
 _VALUES = frozenset((Var, IntImm, BufferLoad))
 _SHIFT_LEFT = Op.get("tir.shift_left")
-_RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv))
+_RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv, Ramp))
 """Operations whose exact result may be outside their type; of a quotient that of the least integer by -1."""
 
 
@@ -228,9 +228,7 @@ class Wrapping:
         if root.is_leaf or not is_index_type(root.dtype.element) or self.is_data(root):
             return False
         bound, kind = self.analyzer.const_int_bound, root.dtype.element
-        parts = (
-            op for op in each(Expr, root) if op.dtype.element is kind and (_is_arithmetic(op) or op.__class__ is Ramp)
-        )
+        parts = (op for op in each(Expr, root) if op.dtype.element is kind and _is_arithmetic(op))
         return any(_leaves(bound(op), kind) for op in parts)
 
     def _keeps_kind(self, op: Expr, new: Expr) -> bool:

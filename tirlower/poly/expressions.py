@@ -163,10 +163,7 @@ class Converter:
                 else:
                     terms.pop(dim, None)
         exact = self.space.settled(Affine(terms, const))
-        made = self.wrapped(root.dtype, exact)
-        if made is exact and self.wrapping and not self.space.is_data(exact) and self._is_made_of_data(root):
-            # Where the data of a sum cancels out, what is left is an index: as the sum it wraps.
-            made = self.wrapped(root.dtype, exact, always=True)
+        made = self.wrapped(root, exact)
         if self.wrapping and not self.space.is_data(made) and not self.admits(made):
             interval, deps = dtype_interval(root.dtype), self.space.deps(made)
             return self.space.opaque(("words", made.key), "a value past 64 bits", deps, interval, None)
@@ -198,16 +195,19 @@ class Converter:
         indices = [x for x in (op.a, op.b) if x.__class__ is not IntImm and not self._is_made_of_data(x)]
         return not all(self.fits(x.dtype, self.lin(x)) for x in indices)
 
-    def wrapped(self, dtype: DataType, lin: Form, *, always: bool = False) -> Form:
-        """The value that exact arithmetic's ``lin`` has in a type: itself where it is no data (unless ``always``), or
-        stays in the type; else its remainder."""
-        if not self.wrapping or not (always or self.all_is_data or self.space.is_data(lin)):
-            return lin
-        if self.fits(dtype, lin):
+    def wrapped(self, op: Expr, lin: Form, *, always: bool = False) -> Form:
+        """The value that exact arithmetic's ``lin`` has in the type of its operation: itself where that is no data
+        (unless ``always``), or stays in the type; else its remainder."""
+        dtype = op.dtype
+        if not self.wrapping or not (always or self.all_is_data or self.is_data(op, lin)) or self.fits(dtype, lin):
             return lin
         least, most = int(dtype.element.min_value), int(dtype.element.max_value)
         self._bound_sizes()
         return self.space.floormod(lin.shifted(-least), most - least + 1).shifted(least)
+
+    def is_data(self, op: Expr, lin: Form) -> bool:
+        """Whether an expression is data: where the data in it cancels out its form is an index, and it is data still."""
+        return self.space.is_data(lin) or self._is_made_of_data(op)
 
     def _bound_sizes(self) -> None:
         """Keep sizes in their types from here on: past them, what wraps would have values that no call gives it."""
@@ -462,7 +462,7 @@ def _division(conv: Converter, op: ir.FloorDiv | ir.FloorMod | ir.Div | ir.Mod) 
         if b.const == 0:
             return None
         if b.const == -1 and kind in (ir.FloorDiv, ir.Div):
-            return conv.wrapped(op.dtype, -a)
+            return conv.wrapped(op, -a)
         if kind is ir.FloorDiv:
             return space.floordiv(a, b.const)
         if kind is ir.FloorMod:
@@ -474,7 +474,7 @@ def _division(conv: Converter, op: ir.FloorDiv | ir.FloorMod | ir.Div | ir.Mod) 
         return None
     if low < 0 < high and kind is ir.FloorMod:
         return None
-    if conv.wrapping and low < 0 and space.is_data(a):
+    if conv.wrapping and low < 0 and conv.is_data(op.a, a):
         return None  # the least integer by -1 wraps
     return space.symbolic_div(a, b, kind in (ir.FloorMod, ir.Mod))
 
@@ -513,7 +513,7 @@ def _cast(conv: Converter, op: ir.Cast) -> Form | None:
         return lin
     if not conv.wrapping and _is_index(target) and _is_index(source):
         return lin
-    return conv.wrapped(target, lin, always=True) if conv.wrapping else _fitting(conv, target, lin)
+    return conv.wrapped(op, lin, always=True) if conv.wrapping else _fitting(conv, target, lin)
 
 
 def _fitting(conv: Converter, target: DataType, lin: Form) -> Form | None:
@@ -527,7 +527,7 @@ def _ramp(conv: Converter, op: ir.Ramp) -> Form | None:
     narrow = not _is_index(op.dtype)  # its lanes wrap, also those of constants
     if narrow and not conv.wrapping:
         return _fitting(conv, op.dtype, lane)
-    return conv.wrapped(op.dtype, lane, always=narrow)
+    return conv.wrapped(op, lane, always=narrow)
 
 
 def _call(conv: Converter, op: Call) -> Form | None:
@@ -547,7 +547,7 @@ def _call(conv: Converter, op: Call) -> Form | None:
             lin = conv.lin(op.args[0])
             if name == "tir.shift_right":
                 return conv.space.floordiv(lin, by)
-            return conv.wrapped(op.dtype, lin.scaled(by))
+            return conv.wrapped(op, lin.scaled(by))
         if name == "tir.bitwise_and" and op.args[1].__class__ is IntImm:
             mask = op.args[1].value
             if mask >= 0 and mask & (mask + 1) == 0:  # 2**k - 1: the last k bits
