@@ -116,3 +116,59 @@ def f(a: T.handle, b: T.handle):
 """,
         lambda sch: sch.decompose_padding("B", "i"),
     )
+
+
+PLAIN = """
+@T.prim_func
+def f(A: T.Buffer((8, 6), "float32"), B: T.Buffer((10, 8), "float32"), X: T.Buffer((10,), "float32"), n: T.int32):
+    for i in range({low}, {high}):
+        {first}
+        for j in range({inner}):
+            B[i, j] = T.if_then_else({condition}, A[i - 1, j - 1], T.float32(0))
+"""
+INSIDE = "i >= 1 and i < 9 and j >= 1 and j < 7"
+
+
+@pytest.mark.parametrize(("low", "high", "inner"), [(0, 10, "8"), (2, 9, "8"), (0, 1, "1"), (3, 3, "8"), (0, 10, "i")])
+@pytest.mark.parametrize("condition", [INSIDE, f"{INSIDE} and (i + j) % 2 == 0", f"n < 4 and {INSIDE}"])
+def test_plain_loops(low: int, high: int, inner: str, condition: str) -> None:
+    inner = "T.min(i, 8)" if inner == "i" else inner
+    text = PLAIN.format(low=low, high=high, inner=inner, condition=condition, first="T.evaluate(0)")
+    for loop in ("i", "j"):
+        taken(text, lambda sch, loop=loop: sch.decompose_padding("B", loop))
+    alone = text.replace("        T.evaluate(0)\n", "")
+    for loop in ("i", "j"):
+        taken(alone, lambda sch, loop=loop: sch.decompose_padding("B", loop))
+
+
+def test_plain_loops_go_over_the_region_alone() -> None:
+    text = PLAIN.format(low=0, high=10, inner=8, condition=INSIDE, first="T.evaluate(0)").replace(
+        "        T.evaluate(0)\n", ""
+    )
+
+    def steps(sch: Any) -> None:
+        store = sch.find("B[_] = _")
+        fill = sch.decompose_padding("B", "i")
+        assert sch.get(fill).loop_var.name == "i" and sch.get(fill) is not sch.get(store)
+        assert str(sch.get(store)) == "B[i, j] = A[i - 1, j - 1]"
+
+    sch = taken(text, steps)
+    same_function(
+        sch.mod["main"],
+        parse("""
+@T.prim_func
+def f(A: T.Buffer((8, 6), "float32"), B: T.Buffer((10, 8), "float32"), X: T.Buffer((10,), "float32"), n: T.int32):
+    for i, j in T.grid(10, 8):
+        B[i, j] = T.float32(0)
+    for i in range(1, 9):
+        for j in range(1, 7):
+            B[i, j] = A[i - 1, j - 1]
+"""),
+    )
+
+
+def test_plain_loops_that_read_old_values_in_between() -> None:
+    text = PLAIN.format(low=0, high=10, inner=8, condition=INSIDE, first="X[i] = B[T.min(i + 1, 9), 0]")
+    refused(text, lambda sch: sch.decompose_padding("B", "i"))
+    taken(text, lambda sch: sch.decompose_padding("B", "j"))
+    refused(text, lambda sch: sch.decompose_padding("X", "j"), NotApplicable, "not around the store to X")

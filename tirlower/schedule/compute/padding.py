@@ -15,12 +15,12 @@ from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op
 from tirlower.ir.query import has, mentions
 from tirlower.ir.refresh import copy_var
-from tirlower.ir.stmt import Block, BlockIter, BufferStore, For, ForKind, Stmt
+from tirlower.ir.stmt import Block, BlockIter, BufferStore, For, ForKind, IfThenElse, Stmt
 from tirlower.schedule.draft import Draft, Made, ValueStep, mapped
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.places import loops_at
 from tirlower.schedule.regions import with_regions
-from tirlower.schedule.sites import Steps
+from tirlower.schedule.sites import Site, Steps
 from tirlower.schedule.step import Step
 
 __all__ = ["DECOMPOSE_PADDING"]
@@ -29,14 +29,17 @@ _IF = Op.get("tir.if_then_else")
 
 
 def _make(step: Step) -> Made:
-    handle, around = step.handle("block"), step.handle("loop")
-    site, place = step.site(handle), step.site(around)
-    block, loop = step.stmt(handle), step.loop(around)
-    if not isinstance(block, Block) or block.init is not None or not isinstance(block.body, BufferStore):
-        step.refuse("a block of one store is meant", block if isinstance(block, Stmt) else None)
+    stage, place = step.stage("block"), step.site(step.handle("loop"))
+    site, block, loop = stage.site, stage.block, step.loop(step.handle("loop"))
+    stores = stage.stores()
+    if len(stores) != 1 or (block is not None and block.body is not stores[0][1]):
+        step.refuse("a block of one store is meant, or one store", stage.stmt)
+    [(way, store)] = stores
+    if block is None:
+        site = Site(site.func, (*site.steps, *way))
     if site.func != place.func or site.steps[: len(place.steps)] != place.steps:
-        step.refuse(f"the loop `{loop.loop_var.name}` is not around the block `{block.name}`", loop)
-    store = block.body
+        named = f"block `{block.name}`" if block is not None else f"store to {store.buffer.name}"
+        step.refuse(f"the loop `{loop.loop_var.name}` is not around the {named}", loop)
     value = store.value
     if not isinstance(value, Call) or value.op is not _IF or not isinstance(value.args[2], (IntImm, FloatImm)):
         step.refuse("what is stored is no if_then_else(…, …, constant)", store)
@@ -46,6 +49,8 @@ def _make(step: Step) -> Made:
     func = step.func(site)
     loops = [one for way, one in loops_at(func, site.steps) if len(way) >= len(place.steps)]
     draft = Draft(step, site.func)
+    if block is None:
+        return _plain(step, draft, site, place, loops, store, condition)
     names: dict[Var, Expr] = {one.loop_var: copy_var(one.loop_var) for one in loops}
     own = {it.var: copy_var(it.var) for it in block.iters}
     iters = tuple(
@@ -54,13 +59,7 @@ def _make(step: Step) -> Made:
     fill = BufferStore(store.buffer, filler, tuple(substitute(index, dict(own)) for index in store.indices))
     predicate = substitute(block.predicate, names)
     made = with_regions(Block(f"{block.name}_pad_const", iters, predicate, (), (), None, (), {}, fill))
-    nest: Stmt = made
-    for one in reversed(loops):
-        bounds = Range(substitute(one.min, names), substitute(one.extent, names))
-        var = names[one.loop_var]
-        assert isinstance(var, Var)
-        nest = For(var, bounds.min, bounds.extent, ForKind.SERIAL, None, {}, nest)
-    draft.before(place.steps, nest)
+    draft.before(place.steps, _around(made, loops, names))
     # The constant is the value of the old store where the condition does not hold; elsewhere it is overwritten.
     bound = substitute(condition, {it.var: it.value for it in block.iters if it.value is not None})
     draft.stores(fill, store, names)
@@ -80,6 +79,64 @@ def _make(step: Step) -> Made:
     return Made(draft, (made,))
 
 
+def _around(inner: Stmt, loops: Sequence[For], names: Mapping[Var, Expr]) -> Stmt:
+    """Loops of their own, serial ones, around what fills."""
+    for one in reversed(loops):
+        var = names[one.loop_var]
+        assert isinstance(var, Var)
+        inner = For(var, substitute(one.min, names), substitute(one.extent, names), ForKind.SERIAL, None, {}, inner)
+    return inner
+
+
+def _plain(
+    step: Step, draft: Draft, site: Site, place: Site, loops: Sequence[For], store: BufferStore, condition: Expr
+) -> Made:
+    """The same of a store without a block: its loops go over the region alone, and an ``if`` has what else is asked."""
+    assert isinstance(store.value, Call)
+    _, inner, filler = store.value.args
+    names: dict[Var, Expr] = {one.loop_var: copy_var(one.loop_var) for one in loops}
+    fill = BufferStore(store.buffer, filler, tuple(substitute(index, names) for index in store.indices))
+    nest = _around(fill, loops, names)
+    draft.before(place.steps, nest)
+    draft.stores(fill, store, names)
+    draft.where[fill] = build.logical_not(substitute(condition, names))
+    kept = store.with_(value=inner)
+    draft.same(kept, store)
+    draft.forward.keep(store, kept)
+    chain: list[Stmt] = [*loops, store]
+    if any(isinstance(one, For) and one.body is not below for one, below in itertools.pairwise(chain)):
+        draft.replace(site.steps, IfThenElse(condition, kept))
+        return Made(draft, (nest,))
+    own = {one.loop_var: Range(one.min, one.extent) for one in loops}
+    found, rest = _region(step.analyzer(place), own, list(own), condition)
+    made: Stmt = IfThenElse(reduce(build.logical_and, rest), kept) if rest else kept
+    for loop in reversed(loops):
+        at = found[loop.loop_var]
+        made = loop.with_(min=at.min, extent=at.extent, body=made)
+        draft.forward.keep(loop, made)
+    draft.replace(place.steps, made)
+    return Made(draft, (nest,))
+
+
+def _region(
+    known: Analyzer, own: Mapping[Var, Range], iters: Sequence[Var], condition: Expr
+) -> tuple[dict[Var, Range], list[Expr]]:
+    """Where a condition holds as ranges of variables, and what else it says."""
+    found, rest = dict(own), list[Expr]()
+    for part in _conjuncts(condition):
+        side = _side(part, iters)
+        if side is None or side[0] not in own:
+            rest.append(part)
+            continue
+        var, low, end = side
+        old = found[var]
+        stop = build.add(old.min, old.extent)
+        least = old.min if low is None else known.simplify(build.max_(old.min, low))
+        past = stop if end is None else known.simplify(build.min_(stop, end))
+        found[var] = Range(least, known.simplify(build.sub(past, least)))
+    return found, rest
+
+
 def _trimmed(
     step: Step, block: Block, loops: Sequence[For], condition: Expr
 ) -> tuple[dict[Var, Range], list[Expr]] | None:
@@ -92,18 +149,7 @@ def _trimmed(
         return None
     known = step.analyzer(step.site(step.handle("loop")))
     own = {it.var: it.domain for it in block.iters if _has_own_loop(it, block, loops, known)}
-    found, rest = dict(own), list[Expr]()
-    for part in _conjuncts(condition):
-        side = _side(part, [it.var for it in block.iters])
-        if side is None or side[0] not in own:
-            rest.append(part)
-            continue
-        var, low, end = side
-        old = found[var]
-        stop = build.add(old.min, old.extent)
-        least = old.min if low is None else known.simplify(build.max_(old.min, low))
-        past = stop if end is None else known.simplify(build.min_(stop, end))
-        found[var] = Range(least, known.simplify(build.sub(past, least)))
+    found, rest = _region(known, own, [it.var for it in block.iters], condition)
     changed = {var: at for var, at in found.items() if not known.can_prove_equal(at.extent, own[var].extent)}
     if not changed or not all(known.can_prove(build.gt(at.extent, 0)) for at in changed.values()):
         return None
@@ -194,11 +240,11 @@ _STEP = ValueStep(_make)
 DECOMPOSE_PADDING = Kind(
     "DecomposePadding",
     "decompose_padding",
-    (Slot("block", Takes.BLOCK), Slot("loop", Takes.LOOP)),
+    (Slot("block", Takes.STAGE), Slot("loop", Takes.LOOP)),
     _STEP.rewrite,
     """Fill the constant of a padding in front of a loop, in a block ``<b>_pad_const``, which is returned; the block itself then
     stores only where its condition holds: in loops over that region alone, where it is a box of iterators that have loops of their own, else under
-    the condition.
+    the condition. Of a store without a block it is done likewise, and the loop that fills is returned.
 
     Legal where nothing in between sees or changes what is filled.
 
