@@ -315,7 +315,7 @@ def _names(word: str, given: object) -> tuple[str, ...]:
             origin="PassContext",
             help=f"write {word}=[{given!r}]" if isinstance(given, str) else None,
         )
-    known = [short_name(name) for name in known_passes()]
+    known = [short_name(name) for name in known_passes()] if given else []  # a build makes two dozen contexts
     for name in given:
         plain = short_name(name)
         near = None if plain in known else nearest_name(plain, known)
