@@ -122,3 +122,19 @@ def f(first: T.int32, stop: T.int32, n: T.int32, A: T.Buffer((8,), "int32"), B: 
     tl.build(func)(first, stop, 100, np.zeros(8, "int32"), np.zeros(1, "int32"))
     with pytest.raises(IndexError):
         tl.build(func)(0, 2, 100, np.zeros(8, "int32"), np.zeros(1, "int32"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "q: T.int32 = X[i] // m\n        B[0, i] = A[n, 0] + q",
+        "V = T.decl_buffer((2,), 'int32', data=X.data, elem_offset=X[i] % m)\n        B[0, i] = V[n]",
+        "with T.block('b'):\n            v = T.axis.spatial(8, i // m)\n            B[0, v] = A[n, 0]",
+    ],
+)
+def test_a_guard_overtakes_no_division_by_zero(body: str) -> None:
+    func = guarded(f"    for i in range(8):\n        {body}")
+    with pytest.raises(ZeroDivisionError):
+        tl.build(func)(9, 0, np.zeros(8, "int32"), np.zeros((8, 8), "int32"), np.zeros((8, 8), "int32"))
+    with pytest.raises(IndexError):
+        tl.build(func)(9, 1, np.zeros(8, "int32"), np.zeros((8, 8), "int32"), np.zeros((8, 8), "int32"))

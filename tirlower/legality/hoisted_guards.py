@@ -34,7 +34,8 @@ def lifted(loop: Stmt, guards: Collection[int]) -> tuple[list[Assert], Stmt]:
     body, values = loop.body, {loop.loop_var: loop.min}
     block = body if isinstance(body, Block) else None
     if block is not None:
-        if block.init is not None or block.match_buffers or not _is_true(block.predicate):
+        bound = [it.value for it in block.iters if it.value is not None]
+        if block.init is not None or block.match_buffers or not _is_true(block.predicate) or not _ends(*bound):
             return [], loop
         values.update({it.var: substitute(it.value, values) for it in block.iters if it.value is not None})
         body = block.body
@@ -62,10 +63,10 @@ def _leading(loop: For, body: Stmt, values: dict[Var, Expr], guards: Collection[
             if _mentions(shown, inner - set(values)):
                 break
             found.append(Assert(condition, shown, span=stmt.span))
-        elif isinstance(stmt, Bind) and side_effect(stmt.value) <= Purity.READS:
+        elif isinstance(stmt, Bind) and side_effect(stmt.value) <= Purity.READS and _ends(stmt.value):
             inner.add(stmt.var)
             kept.append(stmt)
-        elif isinstance(stmt, DeclBuffer):
+        elif isinstance(stmt, DeclBuffer) and _ends(*stmt.buffer.children()):
             kept.append(stmt)
         else:
             break
@@ -102,4 +103,9 @@ def _fixed(condition: Expr, inner: Collection[Var], runs: bool) -> bool:
     """Whether a condition is the same in every iteration, and can be asked where none may run."""
     if side_effect(condition) is not Purity.PURE or _mentions(condition, inner):
         return False
-    return runs or not any(map(may_divide_by_zero, nodes(condition)))
+    return runs or _ends(condition)
+
+
+def _ends(*values: Expr) -> bool:
+    """Whether values raise no error of their own, which a guard behind them must not overtake."""
+    return not any(may_divide_by_zero(op) for value in values for op in nodes(value))
