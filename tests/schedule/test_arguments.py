@@ -57,7 +57,9 @@ ASK = Kind(
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._BY_NAME, "Ask", ASK)
+    loaded = registry._loaded
+    monkeypatch.setitem(registry._METHODS, "Ask", "ask")
+    monkeypatch.setattr(registry, "_loaded", lambda method: ASK if method == "ask" else loaded(method))
     monkeypatch.setattr(tl.Schedule, "ask", lambda self, *args, **kwargs: self._call(ASK, args, kwargs), raising=False)
 
 

@@ -11,6 +11,8 @@ import tirlower as tl
 from tests.checking import same_function
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, NotApplicable, UnprovedStep
+from tirlower.ir import BufferStore
+from tirlower.ir.query import each
 from tirlower.script import parse
 
 SUM = """
@@ -119,6 +121,55 @@ def f(A: T.Buffer((6, 8), "int32"), C: T.Buffer((6,), "int32")):
 """,
         lambda sch: sch.rfactor(sch.split("k", [None, 4])[1], 0),
     )
+
+
+def test_plain_loops_of_several_values() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((6, 8), "int32"), S: T.Buffer((6,), "int32"), M: T.Buffer((6,), "int32")):
+    for i, k in T.grid(6, 8):
+        S[i] = S[i] + A[i, k] * A[i, k]
+        M[i] = T.max(M[i], A[i, k])
+"""
+    for which, axis in ((1, 0), (0, 1)):
+        sch = taken(text, lambda sch, which=which, axis=axis: sch.rfactor(sch.split("k", [None, 4])[which], axis))
+        assert {store.buffer.name for store in each(BufferStore, sch.mod["main"].body)} == {"S", "M", "S.rf", "M.rf"}
+    crossed = text.replace("T.max(M[i], A[i, k])", "T.max(M[i], S[i])")
+    refused(crossed, lambda sch: sch.rfactor("k", 0), NotApplicable)
+
+
+@pytest.mark.parametrize(
+    "better", ["M[i] >= V[i, k]", "M[i] > V[i, k]", "M[i] > V[i, k] or (M[i] == V[i, k] and P[i] < k)"]
+)
+@pytest.mark.parametrize("n", [0, 1, 3, 8])
+def test_plain_extrema_begin_with_what_was_there(better: str, n: int) -> None:
+    text = f"""
+@T.prim_func
+def f(V: T.Buffer((4, 8), "int32"), P: T.Buffer((4,), "int32"), M: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, {n}):
+        p: T.int32 = T.Select({better}, P[i], k)
+        m: T.int32 = T.Select({better}, M[i], V[i, k])
+        P[i] = p
+        M[i] = m
+"""
+    refused(text, lambda sch: sch.rfactor("k", 0), UnprovedStep, "equals")
+    func = parse(text)
+    rng = np.random.default_rng(n)
+    least = np.iinfo("int32").min
+    for factors, which in (([None], 0), ([None, 1], 0), ([1, None], 1)):
+        sch: Any = tl.Schedule(func, debug_mask="all", reassociate=True)
+        sch.rfactor(sch.split("k", factors)[which], 0)
+        assert sch.steps[-1].exactness == "reassociated(P, M, argmax)"
+        for values in (rng.permutation(32).reshape(4, 8), np.full((4, 8), least)):
+            for first in (least, 5, 1000):
+                runs = [(np.full(4, 7, "int32"), np.full(4, first, "int32")) for _ in range(2)]
+                for one, given in zip((func, sch.mod["main"]), runs, strict=True):
+                    tl.interpret(one, values.astype("int32"), *given)
+                np.testing.assert_array_equal(runs[0][1], runs[1][1])
+                if values[0, 0] != values[0, 1] and first not in values:  # no equals, of which another one may be kept
+                    np.testing.assert_array_equal(runs[0][0], runs[1][0])
+                places = [7, *(k for k in range(n) if values[0, k] == runs[1][1][0])]
+                assert runs[1][0][0] in places  # one that there is, even among equals
 
 
 def test_what_is_no_reduction_along_the_loop() -> None:

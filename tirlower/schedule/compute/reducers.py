@@ -117,6 +117,11 @@ class Matched:
         """What it is called."""
         return "+".join(dict.fromkeys(one.name for one in self.parts))
 
+    @property
+    def idempotent(self) -> bool:
+        """Whether it is an extremum with its place: one value combined twice is that value, and no number is neutral."""
+        return any(one in _EXTREMES for one in self.parts)
+
     def combine(self, x: Values, y: Values) -> list[Expr]:
         """The values of two tuples together."""
         if len(self.parts) == len(x):

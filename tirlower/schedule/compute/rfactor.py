@@ -11,8 +11,8 @@ from tirlower.ir.buffer import Buffer, IterKind, Range
 from tirlower.ir.expr import BufferLoad, Expr, Var, const, is_const_int
 from tirlower.ir.functor import substitute
 from tirlower.ir.query import each, mentions
-from tirlower.ir.refresh import copy_var
-from tirlower.ir.stmt import AllocBuffer, Bind, Block, BlockIter, BufferStore, For, ForKind, Seq, Stmt
+from tirlower.ir.refresh import copy_var, refresh_binders
+from tirlower.ir.stmt import AllocBuffer, Bind, Block, BlockIter, BufferStore, For, ForKind, Seq, Stmt, seq
 from tirlower.ir.structural import structural_equal
 from tirlower.poly.dataflow import covers
 from tirlower.poly.left_out import is_quiet
@@ -52,6 +52,9 @@ class _Sum:
 
     def begin(self) -> list[Expr]:
         """What partial results begin with."""
+        if self.block is None and self.how.idempotent:
+            # What stands there has a place that no number says; to be compared with it once more changes nothing.
+            return [BufferLoad(store.buffer, store.indices) for store in self.stores]
         init = self.block.init if self.block is not None else None
         inits = {store.buffer: store.value for store in each(BufferStore, init)} if init is not None else {}
         buffers = [store.buffer for store in self.stores]
@@ -74,8 +77,6 @@ def _sum(step: Step) -> _Sum:
     chain = [stmt for way, stmt in statements_at(func, path) if loops and len(way) >= len(_path_of(around, loops[0]))]
     if any(not isinstance(stmt, For) for stmt in chain[:-1]):
         step.refuse("more stands in the loops than the reduction", factor, "name a loop of a nest of its own")
-    if len(stores) > 1 and block is None:
-        step.refuse("several values are reduced together, outside of a block", inner, "make a block of it first")
     how = match_reducer(values, [BufferLoad(store.buffer, store.indices) for store in stores])
     if how is None:
         what = ", ".join(map(str, values))
@@ -296,8 +297,7 @@ def _of_loops(
     indices = found.store.indices
     outer = [loop for loop in found.loops if loop is factor or any(mentions(i, {loop.loop_var}) for i in indices)]
     spot = (*indices[:at], _number(factor, factor.loop_var), *indices[at:])
-    [partial], [unit] = partials, found.begin()
-    part, [term] = BufferLoad(partial, spot), found.how.terms
+    parts = [BufferLoad(partial, spot) for partial in partials]
 
     def nest(loops: Sequence[For], names: dict[Var, Var], body: Stmt) -> Stmt:
         for loop in reversed(loops):
@@ -305,16 +305,24 @@ def _of_loops(
         return body
 
     names = [{loop.loop_var: copy_var(loop.loop_var) for loop in outer} for _ in range(2)]
-    begun = nest(outer, names[0], substitute(BufferStore(partial, unit, spot), dict(names[0])))
-    body: Stmt = BufferStore(partial, found.how.combine([part], [term])[0], spot)
-    handle = body
-    draft.forward.keep(found.store, body)
+    units = seq([BufferStore(one, unit, spot) for one, unit in zip(partials, found.begin(), strict=True)])
+    begun = nest(outer, names[0], substitute(units, dict(names[0])))
+    terms = found.how.combine(parts, found.how.terms)
+    body = _body([BufferStore(partial, value, spot) for partial, value in zip(partials, terms, strict=True)])
+    made = [one for one in (body.stmts if isinstance(body, Seq) else (body,)) if isinstance(one, BufferStore)]
+    for old, new in zip(found.stores, made, strict=True):
+        draft.forward.keep(old, new)
     for loop in reversed(found.loops):
         body = loop.with_(body=body)
         draft.forward.keep(loop, body)
-    buffer = found.store.buffer
-    update = BufferStore(buffer, found.how.combine([BufferLoad(buffer, indices)], [part])[0], indices)
-    return [begun, body, nest(outer, names[1], substitute(update, dict(names[1])))], handle, {}
+    olds = [BufferLoad(store.buffer, indices) for store in found.stores]
+    update = _body(
+        [
+            BufferStore(old.buffer, value, indices)
+            for old, value in zip(olds, found.how.combine(olds, parts), strict=True)
+        ]
+    )
+    return [begun, body, nest(outer, names[1], refresh_binders(substitute(update, dict(names[1]))))], made[0], {}
 
 
 def _rewrite(step: Step) -> Change:
