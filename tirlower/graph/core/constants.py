@@ -51,6 +51,13 @@ class ConstantData:
         one = np.asarray(value)
         if kind.is_integral and not kind.is_bool and (one.dtype.kind not in "biu" or not _fits(int(value), kind)):
             raise GraphError(f"{value!r} is no value of {kind!s}")
+        if one.dtype == object:  # an integer that no integer dtype holds
+            try:
+                one = np.asarray(float(value))
+            except (OverflowError, TypeError, ValueError):
+                raise GraphError(
+                    f"a number of {kind!s} is wanted that it holds, or infinity", help="float('inf')"
+                ) from None
         made = cls(one.astype(kind.numpy))
         made.shape = shape
         if shape:

@@ -146,9 +146,10 @@ def parsed_extent(text: str, env: DimEnv, what: str, new: bool = True) -> Extent
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
-        raise GraphError(f"{what} has {text!r}, which is no expression of dims", help='write "B" or "B * 4"') from None
-    return as_extent(extent_of(tree, env, f"{what} has {text!r}", new))
+        return as_extent(extent_of(tree, env, f"{what} has {text!r}", new))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of what nests too deeply
+        few = text if len(text) <= 80 else f"{text[:80]}…"
+        raise GraphError(f"{what} has {few!r}, which is no expression of dims", help='write "B" or "B * 4"') from None
 
 
 def extent_of(tree: ast.expr, env: DimEnv, what: str, new: bool = False) -> int | Expr:

@@ -264,11 +264,20 @@ class GraphBuilder:
             if not error.notes:
                 shown = ", ".join(f"{v.name}: {v.type}" for v in inputs)
                 error.notes.append(f"in {found.name}({shown})" + (f" at {self.origin}" if self.origin else ""))
+            error.help = error.help or f"help(tg.{found.name}) says what it takes"
             raise
         except TirError as error:  # expressions know nothing of the operands of a graph
             shown = ", ".join(f"{v.name}: {v.type}" for v in inputs)
             where = f"in {found.name}({shown})" + (f" at {self.origin}" if self.origin else "")
             raise GraphError(f"{found.name}: {error.message}", notes=[where], help=error.help) from None
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            # Attributes of other kinds than the definition's: it computes with them as with its own.
+            shown = ", ".join([*(f"{v.name}: {v.type}" for v in inputs), *(f"{k}={v!r}" for k, v in attrs.items())])
+            raise GraphError(
+                f"{found.name} does not take these attributes: {error}",
+                notes=[f"in {found.name}({shown})" + (f" at {self.origin}" if self.origin else "")],
+                help=f"help(tg.{found.name}) says what it takes",
+            ) from error
         self._assumed.assume_all(noted)
         return types
 
