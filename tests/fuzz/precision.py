@@ -19,7 +19,7 @@ from tests.fuzz import orders, values
 from tests.fuzz.schedules import step as order_step
 from tests.poly.brute import NotAffine
 from tests.poly.nests import random_nest
-from tirlower.diagnostics import IllegalStep, InterpreterError, ScheduleError, StricterThanLegal, UnprovedStep
+from tirlower.diagnostics import BoundsError, IllegalStep, InterpreterError, ScheduleError, StricterThanLegal, UnprovedStep
 from tirlower.ir.query import has
 from tirlower.ir.stmt import Block
 from tirlower.schedule.conditions import CONDITIONS
@@ -83,7 +83,7 @@ def _chain(seed: int, counts: Counts) -> None:
         def legal(forced: Any, now: Any = sch.mod["main"]) -> bool:
             try:
                 executes_alike(now, forced.mod["main"], samples=RUNS)
-            except (AssertionError, InterpreterError):
+            except (AssertionError, BoundsError, InterpreterError):
                 return False
             return True
 
