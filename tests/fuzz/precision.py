@@ -19,7 +19,14 @@ from tests.fuzz import orders, values
 from tests.fuzz.schedules import step as order_step
 from tests.poly.brute import NotAffine
 from tests.poly.nests import random_nest
-from tirlower.diagnostics import BoundsError, IllegalStep, InterpreterError, ScheduleError, StricterThanLegal, UnprovedStep
+from tirlower.diagnostics import (
+    BoundsError,
+    IllegalStep,
+    InterpreterError,
+    ScheduleError,
+    StricterThanLegal,
+    UnprovedStep,
+)
 from tirlower.ir.query import has
 from tirlower.ir.stmt import Block
 from tirlower.schedule.conditions import CONDITIONS
