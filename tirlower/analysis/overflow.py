@@ -80,6 +80,12 @@ def may_overflow(op: Expr) -> bool:
     return _is_arithmetic(op) and is_index_type(op.dtype.element)
 
 
+def _narrows(op: Cast) -> bool:
+    """Whether a cast takes what a type holds of an index: all but those to signed types that are no narrower."""
+    source, target = op.value.dtype, op.dtype
+    return is_index_type(source.element) and not (target.is_int and target.bits >= source.bits)
+
+
 def _is_arithmetic(op: Expr) -> bool:
     return op.__class__ in _RESULT_MAY_LEAVE or (op.__class__ is Call and op.op is _SHIFT_LEFT)
 
@@ -211,6 +217,8 @@ class Wrapping:
             if any(data[id(x)] and not self._is_small(x) for x in (op.a, op.b, op)):
                 return True
             return data[id(op)] and self._beside_data(op, data)
+        if op.__class__ is Cast and not data[id(op.value)] and _narrows(op) and self._may_leave(op.value):
+            return True  # a cast back would take the index for the number that it is
         return may_overflow(op) and data[id(op)] and not self._is_small(op)
 
     def _lanes_wrap(self, root: Expr) -> bool:

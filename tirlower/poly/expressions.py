@@ -513,7 +513,11 @@ def _cast(conv: Converter, op: ir.Cast) -> Form | None:
         return lin
     if not conv.wrapping and _is_index(target) and _is_index(source):
         return lin
-    return conv.wrapped(op, lin, always=True) if conv.wrapping else _fitting(conv, target, lin)
+    if not conv.wrapping:
+        return _fitting(conv, target, lin)
+    if _is_index(source) and target.bits > source.bits:
+        lin = conv.wrapped(op.value, lin, always=True)  # a wider unsigned type takes what the index's own holds
+    return conv.wrapped(op, lin, always=True)
 
 
 def _fitting(conv: Converter, target: DataType, lin: Form) -> Form | None:
