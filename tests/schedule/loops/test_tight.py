@@ -127,6 +127,28 @@ def f(S: T.Buffer((2,), "int64"), n: T.int32, at: T.int64):
             assert tuple(seen) == expected, number
 
 
+@pytest.mark.parametrize("preserve", [True, False])
+@pytest.mark.parametrize("rows", [8, 1, 0])
+@pytest.mark.parametrize("length", ["8", "1", "0", "i", "8 - i"])
+@pytest.mark.parametrize("low", ["i", "8 - i", "i * 2"])
+def test_bindings_of_blocks_become_simple(rows: int, low: str, length: str, preserve: bool) -> None:
+    before = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((24, 24), "int32")):
+    for i in range({rows}):
+        for j in range({low}, {low} + {length}):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = A[vi, vj] * 2 + vi * 100 + vj
+""")
+    sch = tl.Schedule(before)
+    sch.fuse("i", "j", bounds="tight", preserve_unit_iters=preserve)
+    one, other = np.ones((24, 24), "int32"), np.ones((24, 24), "int32")
+    tl.interpret(before, one)
+    tl.interpret(sch.mod["main"], other)
+    assert (one == other).all()
+
+
 def test_blocks_bind_the_row_and_what_is_built_is_the_same() -> None:
     before = parse("""
 @T.prim_func

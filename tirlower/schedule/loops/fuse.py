@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tirlower.diagnostics import BadArgument
 from tirlower.ir import build
+from tirlower.ir.buffer import Range
 from tirlower.ir.expr import BufferLoad, Call, Expr, Var, is_const_int
 from tirlower.ir.query import has, mentions
 from tirlower.ir.stmt import For, ForKind, Stmt
@@ -111,9 +112,10 @@ def _rewrite(step: Step) -> Change:
 def _tight(step: Step, loops: list[For]) -> Change:
     site, forward = step.site(step.handles("loops")[0]), Forward()
     fused = tight(step, site, loops)
-    made, inner = fused.around(loops[-1].body)
-    simple = with_simple_bindings(inner, step.ranges(site), step.analyzer(site), bool(step["preserve_unit_iters"]))
-    assert simple is inner, "bindings to what a root gives are no sums of digits"
+    ranges = {**step.ranges(site), fused.loop.loop_var: Range(fused.loop.min, fused.loop.extent)}
+    inner = fused.inside(loops[-1].body)
+    inner = with_simple_bindings(inner, ranges, step.analyzer(site), bool(step["preserve_unit_iters"]))
+    made = fused.around(inner)
     forward.like(loops[-1].body, inner)
     for loop in loops:
         forward.end(loop, made)

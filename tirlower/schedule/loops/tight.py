@@ -41,10 +41,13 @@ class Tight:
     binds: list[Stmt] = field(default_factory=list)
     values: dict[Var, Expr] = field(default_factory=dict)
 
-    def around(self, body: Stmt) -> tuple[For, Stmt]:
-        """The loop around a body of the old loops, and that body in it."""
-        inner = substitute(body, self.values)
-        return self.loop.with_(body=seq([*self.binds, inner])), inner
+    def inside(self, body: Stmt) -> Stmt:
+        """A body of the old loops as it is in the new one."""
+        return substitute(body, self.values)
+
+    def around(self, inner: Stmt) -> For:
+        """The loop around such a body."""
+        return self.loop.with_(body=seq([*self.binds, inner]))
 
 
 def tight(step: Step, site: Site, loops: Sequence[For]) -> Tight:
