@@ -52,7 +52,7 @@ from tirlower.ir.expr import (
 from tirlower.ir.functor import fold, substitute
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.query import each
+from tirlower.ir.query import each, mentions
 
 __all__ = ["DataAnalyzer", "Wrapping", "may_overflow"]
 
@@ -100,6 +100,7 @@ class Wrapping:
         """What took the place of variables that are bound no longer."""
         self.atoms: dict[Expr, Var] = {}
         """A variable for each operand of sums that wrap."""
+        self.invented: set[Var] = set()
         self.keeps_errors = False
         """Whether a division by data that may be zero is kept for its error."""
         self.visited: list[dict[int, Expr]] = []
@@ -169,7 +170,13 @@ class Wrapping:
         rep = self.analyzer.interner.representative(expr)
         name = self.atoms.get(rep)
         if name is None:
-            name = self.atoms[rep] = Var("atom", expr.dtype)
+            name = self.atoms[rep] = self.unknown(expr.dtype)
+        return name
+
+    def unknown(self, dtype: DataType) -> Var:
+        """A new variable of which nothing is known: no program may come to hold it."""
+        name = Var("atom", dtype)
+        self.invented.add(name)
         return name
 
     def _classify(self, root: Expr) -> tuple[set[int], list[BinaryOp]]:
@@ -506,7 +513,7 @@ class DataAnalyzer(Analyzer):
         for end in (value.min, value.extent):
             made = self.opaque(end)
             # What reads memory has this value here alone: no later question is about it.
-            ends.append(made if made is end or side_effect(end) is Purity.PURE else Var("atom", end.dtype))
+            ends.append(made if made is end or side_effect(end) is Purity.PURE else self.wrapping.unknown(end.dtype))
         return value if ends[0] is value.min and ends[1] is value.extent else Range(*ends)
 
     def enter_constraint(self, condition: ExprLike) -> None:
@@ -550,8 +557,14 @@ class DataAnalyzer(Analyzer):
         return super().modular_set(self.opaque(as_expr(expr)))
 
     def int_set(self, expr: ExprLike, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
-        """The interval that an expression ranges over."""
-        return super().int_set(self.opaque(as_expr(expr)), dom_map)
+        """The interval that an expression ranges over; an end that is arithmetic on data that may wrap is none."""
+        found, invented = super().int_set(self.opaque(as_expr(expr)), dom_map), self.wrapping.invented
+        if not invented:
+            return found
+        low, high = (
+            None if end is not None and mentions(end, invented) else end for end in (found.min_value, found.max_value)
+        )
+        return found if found.is_nothing else IntervalSet(low, high)
 
     def can_prove(self, condition: ExprLike, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
         """Whether a condition is certainly true under what is known."""

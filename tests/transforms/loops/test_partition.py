@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.checking import check
+from tirlower.analysis.undefined import undefined_vars
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
@@ -541,3 +542,22 @@ def test_pragmas_about_a_loop_that_is_cut() -> None:
 
     after = check(LoopPartition(), LowerOpaqueBlock()(before), inputs=[[np.zeros(64, "int32"), n] for n in (0, 9, 64)])
     assert "hint" not in after.script() and after.script().count("for ") == 2
+
+
+def test_a_condition_on_a_scalar_that_wraps_cuts_nothing() -> None:
+    """Its end is no value that the loops could be cut at: the name that stands for it was left in the program."""
+
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32"), k: T.int32, n: T.int32):
+        for i in range(n):
+            C[i] = T.Select(T.likely(i != k * 5), A[i], -A[i])
+
+    with PassContext(config={"tir.scalar_overflow": "wrap"}):
+        after = LoopPartition()(before)
+    assert not undefined_vars(after)
+    for factor in (0, 1, 858993460, 1 << 29, -(1 << 31)):
+        left, right = np.zeros((2, 8), "int32")
+        values = np.arange(8, dtype="int32")
+        interpret(before, values, left, factor, 8)
+        interpret(after, values, right, factor, 8)
+        np.testing.assert_array_equal(left, right)
