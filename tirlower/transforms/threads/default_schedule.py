@@ -65,6 +65,14 @@ def _uses(op: Stmt, data: Var) -> bool:
     return any(part is data or getattr(getattr(part, "buffer", None), "data", None) is data for part in nodes(op))
 
 
+def _shares(op: Stmt) -> bool:
+    """Whether a statement allocates memory that the threads of a block would share: each iteration has its own, and so
+    is a block."""
+    return any(
+        isinstance(part, AllocBuffer) and part.buffer.scope not in ("global", "local") for part in statements(op)
+    )
+
+
 def _is_leaf(block: Block) -> bool:
     """Whether a block holds no loop and no other block, and does something."""
     inside = [op for op in statements(block) if op is not block]
@@ -248,8 +256,9 @@ class _Scheduler(StmtMutator):
         rest = nest([loop for loop in chain if loop not in chosen], chain[-1].body)
         fused = fuse(chosen, rest, analyzer, dtype).with_(kind=ForKind.SERIAL)
         name = fused.loop_var.name
-        threads = const(min(product, self.threads) if product else self.threads, dtype)
-        many = not product or product > self.threads * MAX_BLOCKS
+        most = 1 if _shares(chosen[-1]) else self.threads
+        threads = const(min(product, most) if product else most, dtype)
+        many = not product or product > most * MAX_BLOCKS
         factors = (None, MAX_BLOCKS, threads) if many else (None, threads)
         names: list[str | Var] = [f"{name}_2"] if many else []
         names += [self.axis("blockIdx.x", dtype, f"{name}_0"), self.axis("threadIdx.x", dtype, f"{name}_1")]
@@ -286,8 +295,8 @@ class DefaultGPUSchedule(FuncPass):
     threads as the target has (``max_num_threads``) or the extents need; where that is more than 256 blocks, or is not
     constant, over 256 blocks, each thread with a loop of its own inside. A guard is added where the extents are not
     divided evenly. Independent are the spatial iterators of a block, which move out of its reductions, and loops
-    that are proved to be: TIR's takes blocks only, and fails on other programs. A nest without any such loop becomes a
-    kernel of one thread; where a loop inside of it is independent, the outer ones stay with the host.
+    that are proved to be: TIR's takes blocks only, and fails on other programs. Iterations with memory that the threads of
+    a block would share become blocks of one thread. A nest without any such loop becomes a kernel of one thread; where a loop inside of it is independent, the outer ones stay with the host.
 
     Functions with the attribute ``tir.is_scheduled``, or for a target that is no GPU, stay; the others get the
     attribute. Nests with thread loops stay, and so does what calls functions of the host. The target is the function's,
