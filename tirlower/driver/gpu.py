@@ -18,6 +18,7 @@ from tirlower.driver.steps import compile_version
 from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
 from tirlower.gpu.artifact import DeviceModule
 from tirlower.gpu.codegen import GeneratedKernels, compile_options, generate
+from tirlower.gpu.codegen.assembly import corrected
 from tirlower.gpu.codegen.machine import ARCHITECTURES, architecture_of, ptx_version
 from tirlower.gpu.installed import Installed, installed
 from tirlower.gpu.launch import GpuKernel, GpuReport
@@ -126,6 +127,7 @@ class GpuBackend:
         ptx = entry.object.decode() if entry is not None else emit_assembly(code.text, options)
         if entry is None:
             cache.store(key, ptx.encode())
+        ptx = corrected(ptx)
         result.code_bytes = len(ptx)
         module = result.code = DeviceModule(ptx=ptx, llvm=code.text, arch=options.cpu, kernels=code.kernels)
         result.timings["llvm"] = (time.perf_counter() - start) * 1e3

@@ -132,3 +132,19 @@ def test_a_failure_where_others_wait_ends_the_launch():
     assert done.stdout.startswith("496\n"), done.stderr
     assert "value too large" in done.stdout and "threadIdx (7, 0, 0)" in done.stdout
     assert done.stdout.count("Start the process anew") == 2 and "Traceback" not in done.stderr
+
+
+@needs_a_device
+@pytest.mark.parametrize("lanes", [1, 2, 3, 5, 7, 8])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint16", "float16", "bfloat16"])
+def test_constants_are_added_to_vectors_of_any_length(lanes: int, dtype: str) -> None:
+    """ptxas 13.0 drops the constant of a packed sum of which one half is not used."""
+    func = kernel(
+        f'A: T.Buffer(({lanes},), "{dtype}"), B: T.Buffer(({lanes},), "{dtype}")',
+        f"for i in T.vectorized({lanes}):\n    B[i] = T.max(A[i] + T.{dtype}(3), T.{dtype}(9)) + T.{dtype}(5)",
+        threads=1,
+    )
+    values = np.arange(lanes).astype(getattr(ml_dtypes, dtype, dtype))
+    got = np.zeros_like(values)
+    called(built(func), [values, got])
+    np.testing.assert_array_equal(got.astype(float), np.maximum(np.arange(lanes) + 3, 9) + 5)

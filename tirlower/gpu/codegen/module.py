@@ -12,6 +12,7 @@ from tirlower.emit.llvm_text import Module
 from tirlower.emit.loops import NO_MEMCPY
 from tirlower.gpu.artifact import DeviceModule, KernelImage
 from tirlower.gpu.codegen import intrinsics
+from tirlower.gpu.codegen.assembly import corrected
 from tirlower.gpu.codegen.kernel import declare_kernel, emit_kernel
 from tirlower.gpu.codegen.machine import DATA_LAYOUT, compile_options, machine_of
 from tirlower.gpu.codegen.platform import GPU
@@ -75,5 +76,5 @@ def compile_module(
     """PTX for the kernels of a module. Raises as :func:`generate`."""
     made = generate(module, target, noalias=noalias, check_assumptions=check_assumptions)
     options = compile_options(target.without_host())
-    ptx = emit_assembly(made.text, options)
+    ptx = corrected(emit_assembly(made.text, options))
     return DeviceModule(ptx=ptx, llvm=made.text, arch=options.cpu, kernels=made.kernels)
