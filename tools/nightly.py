@@ -62,6 +62,12 @@ JOBS = (
         "python -m tests.judge_threads --count 20000 --workers 2",
         6.0,
     ),
+    Job(
+        "gpu-programs",
+        "random programs compute on a GPU, or in the simulator of one, what they should",
+        "python -m tests.gpu.on_device.campaign --simulated --count 5000 --workers 2",
+        2.0,
+    ),
     Job("fuzz", "random programs keep their meaning", "python -m tests.fuzz --count 50000 --workers 2", 6.0),
     Job("fuzz-nests", "naive loops as builds schedule them", "python -m tests.autoschedule.nests --count 3000", 0.5),
     Job(
