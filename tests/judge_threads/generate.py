@@ -9,7 +9,7 @@ __all__ = ["FEATURES", "Kernel", "generate"]
 
 FEATURES = (
     "axes", "loops", "conditions", "arms", "breaks", "while", "atomics", "barriers", "shuffles", "warp", "global", "blocks",
-    "floats", "vthreads", "functions", "vectors", "dynamic", "trusted",
+    "floats", "vthreads", "functions", "vectors", "dynamic", "trusted", "names",
 )  # fmt: skip
 """What can be left out."""
 
@@ -49,6 +49,8 @@ class _Writer:
         self.tid = f"ty * {self.x} + tx" if self.y > 1 else "tx"
         self.scope = "shared.dyn" if self.chance("dynamic", 0.15) else "shared"
         self.warp = self.x <= 32 and self.chance("warp", 0.25)
+        # Of its own numbers, so that the kernels of a seed are otherwise what they were.
+        self.named = random.Random(f"names {seed}").random() < 0.25 and "names" not in without
         self.serial: list[str] = []
         self.virtual = False
         self.stored: tuple[str, str] | None = None
@@ -87,6 +89,10 @@ class _Writer:
         self.line(depth, f'for tx in T.thread_binding({self.x}, thread="threadIdx.x"{trusted}):')
         depth += 1
         n = self.threads
+        if self.named:
+            self.line(depth, f"t: T.int32 = {self.tid}")
+            self.tid = "t"
+            self.line(depth, f'e = T.alloc_buffer(({4 * n},), "{self.dtype}", scope="{self.scope}")')
         for name in "sr":
             self.line(depth, f'{name} = T.alloc_buffer(({4 * n},), "{self.dtype}", scope="{self.scope}")')
         self.line(depth, f'l = T.alloc_buffer((4,), "{self.dtype}", scope="local")')
@@ -100,9 +106,11 @@ class _Writer:
         self.line(depth, "for i in range(4):")
         for name in "sr":
             self.line(depth + 1, f"{name}[i * {n} + {self.tid}] = A[i * {n} + {self.tid}]")
+        if self.named:
+            self.line(depth, f"e[t + {n}] = A[t]")
         self.line(depth, f'T.tvm_storage_sync("{self.scope}")')
         self.body(depth, self.random.randint(2, 5), 2)
-        self.line(depth, f"B[{self.own('B')}] = {self.value(1)}")
+        self.line(depth, f"B[{self.own('B')}] = {self.value(1)}{f' + e[{2 * n - 1} - t]' if self.named else ''}")
         return Kernel("\n".join(self.lines) + "\n", size, self.dtype)
 
     def staged(self) -> Kernel:

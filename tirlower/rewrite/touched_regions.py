@@ -133,21 +133,31 @@ class _Collector(FactMutator):
         self._cache.clear()
 
     def context(self, allocation: _Allocation) -> tuple[dict[Var, Expr], Extremes]:
-        """The values of the bindings since an allocation, and the extremes over the loops since."""
+        """The values of the bindings since an allocation, and the extremes over the loops since. Threads that share it are
+        relaxed, with the bindings and loops around it that differ from thread to thread."""
         key = (allocation.depth, allocation.threads)
         known = self._cache.get(key)
         if known is None:
             values: dict[Var, Expr] = {}
             domains: list[Domain] = []
-            for item in (*allocation.threads, *self.stack[allocation.depth :]):
+            relaxed: set[Var] = set()
+            for position, item in enumerate(self.stack):
+                inside = position >= allocation.depth
                 if isinstance(item, For):
                     start, extent = substitute(item.min, values), substitute(item.extent, values)
-                    domains.append(Domain.of_loop(item.loop_var, start, extent))
-                elif item[1] is not None:
-                    values[item[0]] = substitute(item[1], values)
-                else:  # bounded by conditions at most
-                    low = const(0, item[0].dtype) if item[0].nonneg or item[0].dtype.is_uint else None
-                    domains.append(Domain(item[0], [] if low is None else [low]))
+                    shared = any(item is loop for loop in allocation.threads)
+                    if inside or shared or mentions(start, relaxed) or mentions(extent, relaxed):
+                        domains.append(Domain.of_loop(item.loop_var, start, extent))
+                        relaxed.add(item.loop_var)
+                    continue
+                var, value = item[0], None if item[1] is None else substitute(item[1], values)
+                if value is not None:
+                    if inside or mentions(value, relaxed):
+                        values[var] = value
+                elif inside or relaxed:  # bounded by conditions at most
+                    low = const(0, var.dtype) if var.nonneg or var.dtype.is_uint else None
+                    domains.append(Domain(var, [] if low is None else [low]))
+                    relaxed.add(var)
             guards = [substitute(guard, values) for guard in self.guards]
             known = self._cache[key] = (values, Extremes(self.analyzer, domains, guards))
         return known

@@ -8,6 +8,7 @@ from tests.checking import check
 from tirlower.analysis.compaction_check import verify_compaction
 from tirlower.diagnostics import TirError, TransformError
 from tirlower.ir import AllocBuffer, BufferLoad, Mutator, PrimFunc, build, pre_order_visit
+from tirlower.ir.query import each
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import ConvertBlocksToOpaque, PassContext, PlanAndUpdateBufferAllocationLocation
@@ -623,3 +624,41 @@ def f(C: T.Buffer((64,), "float32")):
         if other == "V[0, 0]":
             text = func.replace("    with T.block", "    V = T.decl_buffer((64, 8), data=B.data)\n    with T.block")
         assert "T.alloc_buffer((64, 8)" in CompactBufferAllocation()(parse(text)).script()
+
+
+@pytest.mark.parametrize(
+    ("head", "written", "read", "extent"),
+    [
+        ("y: T.int32 = tx", "y", "7 - y", 8),
+        ("y: T.int32 = tx + 2", "y - 2", "y - 2", 8),
+        ("y: T.int32 = A[tx] % 8", "tx", "y", 8),
+        ("y: T.int32 = 5", "tx", "y", 8),
+        ("y: T.int32 = tx // 4", "y", "y", 2),
+        ("for y in range(tx, tx + 1):", "y", "y", 8),
+    ],
+)
+def test_what_differs_from_thread_to_thread_is_relaxed_with_them(
+    head: str, written: str, read: str, extent: int
+) -> None:
+    """A name that is bound outside of the allocation, to what each thread has of its own, is no place in memory they share."""
+    depth = "        " if head.startswith("for") else "    "
+    before = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        {head}
+    {depth}with T.block("b"):
+    {depth}    s = T.alloc_buffer((8,), "int32", scope="shared")
+    {depth}    s[{written}] = A[{written}]
+    {depth}    T.tvm_storage_sync("shared")
+    {depth}    B[tx] = s[{read}]
+""")
+    assert isinstance(before, PrimFunc)
+    after = CompactBufferAllocation()(before)
+    found = [op.buffer.shape[0] for op in each(AllocBuffer, after.body)]
+    assert [getattr(size, "value", None) for size in found] == [extent], after
+    values = np.array([3, 1, 4, 1, 5, 9, 2, 6], "int32")
+    want, got = np.zeros((2, 8), "int32")
+    tl.simulate(before, values, want, races=False)
+    tl.simulate(after, values, got, races=False)
+    np.testing.assert_array_equal(got, want)
