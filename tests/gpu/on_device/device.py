@@ -48,7 +48,7 @@ class Spread:
         low = -sum(min(step, 0) for step in steps)
         size = sum(map(abs, steps)) + array.itemsize if array.size else 0
         # The first element lies at a multiple of 16 bytes, as calls expect.
-        self.array, self.before = array, low + -low % 16
+        self.array, self.before, self.dtype = array, low + -low % 16, array.dtype
         span = np.zeros(self.before - low + size, np.uint8)
         ctypes.memmove(span.ctypes.data + self.before - low, array.ctypes.data - low, size)
         self.copy = to_device(span)

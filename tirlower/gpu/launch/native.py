@@ -50,7 +50,7 @@ from tirlower.gpu.launch.native_layout import (
 )
 from tirlower.gpu.launch.plan import Plan, Planner, allocated_slots
 from tirlower.gpu.launch.stream import Stream
-from tirlower.gpu.launch.views import InterfaceFacts, TorchFacts
+from tirlower.gpu.launch.views import InterfaceFacts, TorchFacts, is_nameless
 from tirlower.ir.dlpack import CODES
 from tirlower.ir.dtype import DataType
 
@@ -424,7 +424,7 @@ def _output(slot: int, kind: ArrayKind) -> list[int]:
 
 def _interface(facts: object) -> ctypes.Array[ctypes.c_uint64] | None:
     """The words of what ``__cuda_array_interface__`` has to say; None where machine code does not ask for it. The facts live."""
-    if not isinstance(facts, InterfaceFacts) or facts.masked or facts.typestr[1] == "V":
+    if not isinstance(facts, InterfaceFacts) or facts.masked or is_nameless(facts.typestr):
         return None
     if facts.readonly is not True and facts.readonly is not False:
         return None

@@ -117,6 +117,11 @@ class InterfaceFacts:
     stream: int | None
 
 
+def is_nameless(typestr: str) -> bool:
+    """Whether a type string says no more than a size: those of bfloat16 and the small floats do, one of which is ``<f1``."""
+    return typestr[1] == "V" or typestr[1:] == "f1"
+
+
 _interface_facts = functools.lru_cache(maxsize=4096)(InterfaceFacts)
 
 
@@ -129,10 +134,10 @@ def _read_interface(value: Foreign) -> tuple[int, Hashable]:
             shape = tuple(shape)
         if strides is not None and strides.__class__ is not tuple:
             strides = tuple(strides)
-        name = str(getattr(value, "dtype", "")) if typestr[1] == "V" else ""
+        name = str(getattr(value, "dtype", typestr)) if is_nameless(typestr) else ""
         masked = parts.get("mask") is not None
         facts = _interface_facts(shape, strides, typestr, name, readonly, masked, parts.get("stream"))
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError) as error:
         first = str(error).partition("\n")[0]
         raise NotAnArray(f"{class_of(value)}, whose __cuda_array_interface__ failed: {first}", _TO_DEVICE) from error
     return data or 0, facts
@@ -175,10 +180,13 @@ def facts_of(value: object, said: Hashable) -> Facts:
     assert isinstance(said, InterfaceFacts)  # our own readers give nothing else
     if said.masked:
         raise NotAnArray(f"{class_of(value)} with a mask", "pass an array without one")
-    if said.typestr[1] == "V":
+    if is_nameless(said.typestr):
         size = int(said.typestr[2:])
         return Facts(said.name, size, said.shape, said.strides, bool(said.readonly), None, said.stream)
-    kind = np.dtype(said.typestr)
+    try:
+        kind = np.dtype(said.typestr)
+    except TypeError as error:
+        raise NotAnArray(f"{class_of(value)} of type {said.typestr!r}", "give its type as NumPy does: '<f4'") from error
     return Facts(_numpy_name(kind), kind.itemsize, said.shape, said.strides, bool(said.readonly), None, said.stream)
 
 
