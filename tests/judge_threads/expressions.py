@@ -77,7 +77,7 @@ class Expressions:
         for granule in range((buf.offset + at) * size // 4, -(-((buf.offset + at) * size + size) // 4)):
             cell = memory.cells.setdefault(granule, {})
             for (who, kind), other in cell.items():
-                if who == th.name or (kind == "r" and how == "r"):
+                if _of_one_thread(who, th.name) or (kind == "r" and how == "r"):
                     continue
                 if kind not in "rw" and how not in "rw":
                     continue  # both atomic
@@ -321,3 +321,8 @@ def _as(dtype: str, value: Any) -> Any:
     bits = int(dtype.strip("uint"))
     whole = int(value) & ((1 << bits) - 1)
     return whole - (1 << bits) if dtype.startswith("int") and whole >> (bits - 1) else whole
+
+
+def _of_one_thread(a: Any, b: Any) -> bool:
+    """Whether one of two names is the other's, or the real thread's that the other one is a virtual part of."""
+    return a == b or set(a) <= set(b) or set(b) <= set(a)

@@ -132,3 +132,28 @@ def main(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32"), B: T.Buffer((
     assert not run_text(text.replace("INDEX", "T.bitwise_xor(tx, 1)"), "main", arrays).races
     assert run_text(text.replace("INDEX", "63 - tx"), "main", arrays).races == {("s", "r and w")}
     assert run_text(text.replace("INDEX", "tx"), "main", arrays).races == set()
+
+
+@pytest.mark.parametrize(
+    ("after", "races"),
+    [("s[tx] = 2", False), ("s[tx + 8] = s[tx]", False), ("s[(tx + 1) % 8] = 2", True), ("s[15 - tx] = s[tx]", True)],
+)
+def test_virtual_threads_are_parts_of_one(after: str, races: bool) -> None:
+    """A thread is in order with its virtual threads, as the simulator has it."""
+    text = f"""
+@T.prim_func
+def main(A: T.Buffer((32,), "int32"), C: T.Buffer((32,), "int32"), B: T.Buffer((32,), "int32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        s = T.alloc_buffer((16,), "int32", scope="shared")
+        for vx in T.thread_binding(2, thread="vthread.x"):
+            s[tx + vx * 8] = PLACE
+        {after}
+"""
+    for value in ("3", "vx"):
+        kernel = Kernel(text.replace("PLACE", value), 32, "int32")
+        assert bool(run_text(kernel.text, kernel.name, _arrays(kernel)).races) == races, kernel.text
+        assert not judge(kernel).findings
+    if not races:
+        both = Kernel(text.replace("tx + vx * 8", "tx").replace("PLACE", "vx"), 32, "int32")
+        assert run_text(both.text, both.name, _arrays(both)).races, "two virtual threads are apart"
+        assert not judge(both).findings
