@@ -296,7 +296,8 @@ class DefaultGPUSchedule(FuncPass):
     constant, over 256 blocks, each thread with a loop of its own inside. A guard is added where the extents are not
     divided evenly. Independent are the spatial iterators of a block, which move out of its reductions, and loops
     that are proved to be: TIR's takes blocks only, and fails on other programs. Iterations with memory that the threads of
-    a block would share become blocks of one thread. A nest without any such loop becomes a kernel of one thread; where a loop inside of it is independent, the outer ones stay with the host.
+    a block would share become blocks of one thread. A nest without any such loop becomes a kernel of one thread; where a
+    loop inside of it is independent, the outer ones stay with the host.
 
     Functions with the attribute ``tir.is_scheduled``, or for a target that is no GPU, stay; the others get the
     attribute. Nests with thread loops stay, and so does what calls functions of the host. The target is the function's,
