@@ -21,7 +21,7 @@ from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, 
 from tirlower.rewrite.fact_mutator import FactMutator, conjuncts, know_shapes, stated_fact
 from tirlower.rewrite.scalar_overflow import analyzer_of
 
-__all__ = ["Region", "accessed_regions"]
+__all__ = ["Region", "accessed_regions", "relaxed_by_scope"]
 
 Region = tuple[tuple[Expr, Expr], ...]
 """For each dimension the first index and the extent."""

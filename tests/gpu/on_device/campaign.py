@@ -24,7 +24,7 @@ from tests.generate.programs import generate
 from tests.gpu.on_device.device import built, called
 from tests.judge_threads.evaluate import NotRead, Outside, run_text
 from tests.judge_threads.generate import generate as generate_kernel
-from tests.judge_threads.judge import _arrays
+from tests.judge_threads.judge import _arrays, _plain
 from tirlower.diagnostics import InterpreterError, TirError
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.script import parse
@@ -95,11 +95,6 @@ KINDS: dict[str, tuple[Callable[[int, bool], str], Callable[[int], Any]]] = {
     "programs": (run_program, generate),
     "kernels": (run_kernel, generate_kernel),
 }
-
-
-def _plain(message: str) -> str:
-    """A message without names and numbers."""
-    return " ".join(word for word in message.split()[:12] if word.isalpha())
 
 
 def _one(seed: int, kind: str, simulated: bool) -> tuple[str, str]:

@@ -17,8 +17,15 @@ EACH = 10
 @pytest.mark.parametrize("first", range(0, 200, EACH))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_device_agrees(kind: str, first: int) -> None:
-    for seed in range(first, first + EACH):
-        KINDS[kind][0](seed, False)
+    ended = [KINDS[kind][0](seed, False) for seed in range(first, first + EACH)]
+    assert all(how.startswith(("right", "refused", "left out", "no meaning")) for how in ended), ended
+
+
+@needs_a_device
+@pytest.mark.parametrize("kind", KINDS)
+def test_enough_runs_on_the_device(kind: str) -> None:
+    ended = [KINDS[kind][0](seed, False) for seed in range(200, 220)]
+    assert ended.count("right") >= 3, ended
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -36,6 +36,7 @@ from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import know_shapes
 from tirlower.rewrite.loop_nests import bind, fuse, nest, nested, split
 from tirlower.rewrite.scalar_overflow import analyzer_of, scalars_wrap
+from tirlower.rewrite.touched_regions import relaxed_by_scope
 
 __all__ = ["DefaultGPUSchedule"]
 
@@ -68,9 +69,8 @@ def _uses(op: Stmt, data: Var) -> bool:
 def _shares(op: Stmt) -> bool:
     """Whether a statement allocates memory that the threads of a block would share: each iteration has its own, and so
     is a block."""
-    return any(
-        isinstance(part, AllocBuffer) and part.buffer.scope not in ("global", "local") for part in statements(op)
-    )
+    scopes = {part.buffer.scope for part in statements(op) if isinstance(part, AllocBuffer)} - {"global"}
+    return any(relaxed_by_scope(scope, "threadIdx.x") for scope in scopes)
 
 
 def _is_leaf(block: Block) -> bool:
