@@ -10,6 +10,7 @@ import tirlower as tl
 from bench.by_hand import elementwise, stencil
 from bench.rows.naive import (
     NAIVE,
+    attention,
     batched,
     bias_gelu_residual,
     blur,
@@ -75,6 +76,14 @@ def test_norms_and_the_blur_are_numpys():
     small = np.empty((7, 7), np.float32)
     tl.interpret(blur("plain", 7, 7), X, small)
     np.testing.assert_allclose(small, stencil.formula(np, X), atol=1e-5)
+
+
+def test_attention_is_numpys():
+    q, k, v = np.random.default_rng(1).standard_normal((3, 2, 5, 4), dtype=np.float32)
+    out = np.empty((2, 5, 4), np.float32)
+    tl.interpret(attention("block", 2, 5, 5, 4), q, k, v, out)
+    powers = np.exp(q @ k.swapaxes(1, 2) / 2)
+    np.testing.assert_allclose(out, powers / powers.sum(axis=2, keepdims=True) @ v, rtol=1e-4, atol=1e-5)
 
 
 def test_both_forms_of_a_convolution_are_one():

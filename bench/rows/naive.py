@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import numpy as np
+
 from bench.by_hand.stencil import NINTH
 from tirlower.ir import PrimFunc
 from tirlower.script import tir as T
@@ -336,6 +338,58 @@ def blur(form: str, rows: int, cols: int) -> PrimFunc:
     return plain
 
 
+def attention(form: str, heads: int, queries: int, keys: int, width: int) -> PrimFunc:
+    """``O = softmax(Q @ K.T / sqrt(width)) @ V`` of each head."""
+    scale = float(np.float32(1) / np.sqrt(np.float32(width)))
+
+    @T.prim_func
+    def block(
+        Q: T.Buffer((heads, queries, width), "float32"),
+        K: T.Buffer((heads, keys, width), "float32"),
+        V: T.Buffer((heads, keys, width), "float32"),
+        O: T.Buffer((heads, queries, width), "float32"),
+    ):
+        S = T.alloc_buffer((heads, queries, keys), "float32")
+        P = T.alloc_buffer((heads, queries, keys), "float32")
+        R = T.alloc_buffer((heads, queries, keys), "float32")
+        peak = T.alloc_buffer((heads, queries), "float32")
+        total = T.alloc_buffer((heads, queries), "float32")
+        for h, i, j, d in T.grid(heads, queries, keys, width):
+            with T.block("S"):
+                vh, vi, vj, vd = T.axis.remap("SSSR", [h, i, j, d])
+                with T.init():
+                    S[vh, vi, vj] = T.float32(0)
+                S[vh, vi, vj] += Q[vh, vi, vd] * K[vh, vj, vd]
+        for h, i, j in T.grid(heads, queries, keys):
+            with T.block("peak"):
+                vh, vi, vj = T.axis.remap("SSR", [h, i, j])
+                with T.init():
+                    peak[vh, vi] = T.min_value("float32")
+                peak[vh, vi] = T.max(peak[vh, vi], S[vh, vi, vj])
+        for h, i, j in T.grid(heads, queries, keys):
+            with T.block("P"):
+                vh, vi, vj = T.axis.remap("SSS", [h, i, j])
+                P[vh, vi, vj] = T.exp((S[vh, vi, vj] - peak[vh, vi]) * T.float32(scale))
+        for h, i, j in T.grid(heads, queries, keys):
+            with T.block("total"):
+                vh, vi, vj = T.axis.remap("SSR", [h, i, j])
+                with T.init():
+                    total[vh, vi] = T.float32(0)
+                total[vh, vi] += P[vh, vi, vj]
+        for h, i, j in T.grid(heads, queries, keys):
+            with T.block("R"):
+                vh, vi, vj = T.axis.remap("SSS", [h, i, j])
+                R[vh, vi, vj] = P[vh, vi, vj] / total[vh, vi]
+        for h, i, d, j in T.grid(heads, queries, width, keys):
+            with T.block("O"):
+                vh, vi, vd, vj = T.axis.remap("SSSR", [h, i, d, j])
+                with T.init():
+                    O[vh, vi, vd] = T.float32(0)
+                O[vh, vi, vd] += R[vh, vi, vj] * V[vh, vj, vd]
+
+    return block
+
+
 Maker = Callable[[], PrimFunc]
 
 
@@ -363,6 +417,7 @@ NAIVE: Mapping[str, Mapping[str, Maker]] = {
     "gelu 16M": {"plain": partial(gelu, "plain", 4096 * 4096)},
     "bias + gelu + residual 16M": {"plain": partial(bias_gelu_residual, "plain", 4096, 4096)},
     "blur 3×3 4096²": {"plain": partial(blur, "plain", 4096, 4096)},
+    "attention 8×1024×64": {"block": partial(attention, "block", 8, 1024, 1024, 64)},
     "transpose 4096²": {"plain": partial(transpose, "plain", 4096)},
 }
 """By the name of the kernel by hand: the forms in which its formula is written."""

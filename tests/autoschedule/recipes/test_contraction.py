@@ -99,6 +99,29 @@ def test_transposed_and_batched(spec: str):
 
 
 @pytest.mark.parametrize(
+    ("form", "spec", "batch"),
+    [
+        *((form, "bmk,bnk->bmn", 3) for form in FORMS),
+        ("local", "bkm,bnk->bmn", 3),
+        ("plain", "bmk,nk->bmn", 3),
+        ("perfect", "mk,bnk->bmn", 9),
+    ],
+)
+def test_batches_of_transposed_matrices_go_to_panels(form: str, spec: str, batch: int):
+    found = scheduled(product(form, (40, 67, 33), spec, batch=batch), AVX512, interpreted=False)
+    [nest] = found.nests
+    assert (nest.recipe, nest.exactness, nest.parameters["packed"]) == ("contraction", "bitwise equal", ("B",))
+    # Matrices of a batch are packed by the thread that multiplies them.
+    assert nest.parameters["parallel"] == ("q" if batch > 3 else "i")
+
+
+def test_bytes_of_a_batch_go_in_groups():
+    func = product("block", (13, 20, 8), "bmk,bnk->bmn", "int8", "int32", batch=2)
+    found = scheduled(func, VNNI)
+    assert found.nests[0].parameters["group"] == 4
+
+
+@pytest.mark.parametrize(
     ("dtype", "result"), [("int32", ""), ("int8", "int32"), ("float64", ""), ("float16", "float32")]
 )
 def test_types(dtype: str, result: str):

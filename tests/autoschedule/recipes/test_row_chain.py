@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench.rows.naive import attention
 from examples.schedules.softmax import naive
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
@@ -232,6 +233,14 @@ def test_chains_with_sums_in_order_do_some_rows_a_stage(rows: tuple[int, ...], c
     first = found.nests[0]
     assert (first.recipe, first.exactness) == ("row chain", "bitwise equal")
     assert first.parameters["together"] == together
+
+
+def test_a_chain_ends_before_a_product_whose_rows_share_what_they_read():
+    found = scheduled(attention("block", 2, 40, 48, 32), AVX512, interpreted=False, tolerance=1e-5)
+    assert [nest.recipe for nest in found.nests if nest.recipe] == ["contraction", "row chain", "contraction"]
+    first, *_, last = found.nests
+    assert (first.parameters["packed"], last.parameters["packed"]) == (("K",), ())
+    assert first.exactness == last.exactness == "bitwise equal"
 
 
 @pytest.mark.parametrize(("rows", "cols", "together"), [(8, 64, 4), (11, 83, 4), (3, 64, 1), (9, 5, 1)])

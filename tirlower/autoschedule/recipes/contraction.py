@@ -9,7 +9,7 @@ The loops may be a block with an init, plain loops over C itself, or plain loops
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -207,6 +207,9 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         rows = tile_of(m, registers, max(vectors, pieces_of(columns, lanes)))
         group = self._group(facts, processor, m, depth)
         packed, block, at_once, why = self._packed(facts, processor, m, n, depth, rows, columns, group)
+        copies = 1
+        for loop in _batches(facts):
+            copies *= extents[loop]
         if not facts.contiguous and not packed:
             if facts.a.buffer is facts.b.buffer:
                 return Refusal(
@@ -217,9 +220,12 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             )
         cycles = self._cycles(m, n, depth // group, rows, columns, lanes) * outer
         if packed:
-            cycles += (TURN_CYCLES if _turns(facts.b, facts.columns, columns) else COPY_CYCLES) * n * depth
+            cycles += (TURN_CYCLES if _turns(facts.b, facts.columns, columns) else COPY_CYCLES) * n * depth * copies
         seconds = seconds_of(cycles)
-        first, parallel, note = self._parallel(facts, processor, seconds, -(-m // rows), -(-n // columns), extents)
+        around = _batches(facts) if packed else ()
+        first, parallel, note = self._parallel(
+            facts, processor, seconds, -(-m // rows), -(-n // columns), extents, around or facts.others
+        )
         if parallel is not None:
             seconds /= min(processor.threads, extents[parallel])
         rule = f"{rows} x {pieces_of(columns, lanes)} vectors of {registers} registers"
@@ -241,7 +247,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
     @staticmethod
     def _group(facts: ContractionFacts, processor: Processor, m: int, depth: int) -> int:
         """How many steps of the sum an instruction takes at once, where the operands are short integers."""
-        if not _packs(facts) or facts.rows is None or m < FEW or len(strides_of(facts.a)) != 2:
+        if not _packs(facts) or facts.rows is None or m < FEW or len(_along(facts, facts.a)) != 2:
             return 1
         if facts.update.reduction is None or facts.update.reduction.dtype != "int32":
             return 1
@@ -257,21 +263,23 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         if not _packs(facts):
             return (), 0, 0, ""
         assert facts.b.buffer is not None
-        large = _bytes(facts.b) > processor.l2 // 2
+        size = -(-facts.b.buffer.dtype.bits // 8)
+        batched = bool(facts.others)
+        large = (n * depth * size if batched else _bytes(facts.b)) > processor.l2 // 2
         if group == 1 and facts.contiguous and (m < 4 * rows or not large):
             return (), 0, 0, ""
-        size = -(-facts.b.buffer.dtype.bits // 8)
         wanted = (512 if processor.l2 > 512 << 10 else 256) * group
-        steps = 0 if not large or facts.form == "local" else _depth(depth, wanted, group)
+        steps = 0 if batched or not large or facts.form == "local" else _depth(depth, wanted, group)
         panels = max(1, processor.l2 // 2 // max(1, (steps or depth) * size * columns))
-        block = panels * columns if large and panels * columns < n else 0
+        block = panels * columns if large and not batched and panels * columns < n else 0
         packed, why = [_name(facts.b)], "is not contiguous along the columns"
         if group > 1:
             why = f"goes in groups of {group} to instructions for dot products"
         elif large:
             why = "is larger than half of the second cache"
-        if large and group == 1:
-            if _far_rows(facts.a) and len(strides_of(facts.a)) == 2:
+        if large and group == 1 and not batched:
+            places = [_dimension(facts.a, loop) for loop in (facts.rows, facts.sums[0]) if loop is not None]
+            if _far_rows(facts.a) and len(places) == 2 and None not in places and places[0] != places[1]:
                 packed.append(_name(facts.a))
         return tuple(packed), block, steps, f"`{packed[0]}` {why}: packed"
 
@@ -294,14 +302,16 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         stripes: int,
         panels: int,
         extents: dict[Loop, int],
+        around: Sequence[Loop],
     ) -> tuple[str, Loop | None, str]:
-        """Which loop of tiles goes outermost, the one that runs in parallel, and why none does."""
+        """Which loop of tiles goes outermost, the one that runs in parallel (one of those around the tiles, if it runs often
+        enough), and why none does."""
         threads = processor.threads
         if threads < 2:
             return "rows", None, ""
         if seconds < PARALLEL_SECONDS:
             return "rows", None, f"not parallel: {seconds * 1e6:.2g} µs of work"
-        many = next((loop for loop in facts.others if extents[loop] >= 2 * threads), None)
+        many = next((loop for loop in around if extents[loop] >= 2 * threads), None)
         if many is not None:
             return "rows", many, ""
         if facts.rows is not None and (stripes >= 2 * threads or stripes >= panels):
@@ -312,9 +322,9 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
 
     def apply(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, loops: Handles) -> None:
         """Order the loops, cut off rests, and give each part a tile."""
-        others = [loops[loop] for loop in facts.others]
-        if others and plan.parallel in {loop.name for loop in facts.others}:
-            others.sort(key=lambda handle: handle is not loops[_named(facts.others, plan.parallel)])
+        batches = _batches(facts) if plan.packed else ()
+        around = sorted(facts.others, key=lambda loop: (loop.name != plan.parallel, loop not in batches))
+        others = [loops[loop] for loop in around]
         rows = None if facts.rows is None else loops[facts.rows]
         columns = loops[facts.columns]
         tile = _Tile(sch, facts, plan)
@@ -330,7 +340,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         if len(order) > 1:
             sch.reorder(*order)
         if plan.packed:
-            tile.pack_b(None)
+            # Once for all iterations that read the same.
+            tile.pack_b(others[len(batches) - 1] if batches else None)
         if rows is None:
             tile.part(columns, None, sums)
         elif plan.outer == "rows":
@@ -367,18 +378,20 @@ class _Tile:
 
     def panels(self, access: Access, loop: Loop, at: LoopRV | None, width: int) -> None:
         """An operand in panels, as wide as the tile is along a loop."""
-        at_once, group = self.plan.parallel is not None, self.plan.group
-        across = loop.var in (access.indices or ())[0].terms
-        if group > 1:
-            layout = _in_groups(width, group)
-            self.sch.pack(_name(access), at, layout if across else lambda k, n: layout(n, k), parallel=at_once)
-        elif across:
-            copied = self.sch.pack(_name(access), at, lambda n, k: [n // width, k, n % width], parallel=at_once)
+        inside = {one.name for one in self.facts.others}
+        at_once, group = self.plan.parallel is not None and self.plan.parallel not in inside, self.plan.group
+        column, step = _dimension(access, loop), _dimension(access, self.facts.sums[0])
+        assert column is not None and step is not None
+
+        def layout(*at: Expr) -> list[Expr]:
+            n, k = at[column], at[step]
+            return [n // width, k // group, n % width, k % group] if group > 1 else [n // width, k, n % width]
+
+        copied = self.sch.pack(_name(access), at, layout, parallel=at_once)
+        if group == 1 and column < step:
             side = min(_turns(access, loop, width), self.plan.lanes)
             if side and len(copied) == 3:
                 self.turned(copied, side)
-        else:
-            self.sch.pack(_name(access), at, lambda k, n: [n // width, k, n % width], parallel=at_once)
 
     def turned(self, copied: Sequence[LoopRV], side: int) -> None:
         """What is read in rows and stored in columns goes in squares, which turn in registers."""
@@ -608,31 +621,47 @@ def _perfect(nest: Nest, depth: int) -> bool:
     return isinstance(stmt, (Block, Seq)) or not isinstance(stmt, (For, AllocBuffer))
 
 
-def _in_groups(width: int, group: int) -> Callable[[Expr, Expr], list[Expr]]:
-    """Panels of some columns in which the steps of a group stand beside each other."""
-    return lambda n, k: [n // width, k // group, n % width, k % group]
-
-
 def _name(access: Access) -> str:
     assert access.buffer is not None
     return access.buffer.name
 
 
-def _named(loops: Sequence[Loop], name: str | None) -> Loop:
-    return next(loop for loop in loops if loop.name == name)
-
-
 def _packs(facts: ContractionFacts) -> bool:
-    """Whether B may be copied to panels: a matrix, and not A too, since a copy of the buffer is one of both operands."""
+    """Whether B may be copied to panels: a matrix, or one for each of some iterations around the tiles; and not A too, since a
+    copy of the buffer is one of both operands."""
     b = facts.b
-    matrix = len(facts.sums) == 1 and len(strides_of(b)) == 2 and len(b.indices or ()) == 2 and not facts.others
-    return matrix and facts.a.buffer is not b.buffer
+    if len(facts.sums) != 1 or len(_along(facts, b)) != 2 or facts.a.buffer is b.buffer:
+        return False
+    places = [_dimension(b, loop) for loop in (facts.columns, facts.sums[0])]
+    if None in places or places[0] == places[1]:
+        return False
+    mine = {facts.columns.var, facts.sums[0].var}
+    return all(at in places or not mine & set(form.terms) for at, form in enumerate(b.indices or ()))
+
+
+def _along(facts: ContractionFacts, access: Access) -> dict[Loop, int | None]:
+    """By how many elements an operand moves with the loops of the tile and of the sum."""
+    return {loop: stride for loop, stride in strides_of(access).items() if loop not in facts.others}
+
+
+def _batches(facts: ContractionFacts) -> tuple[Loop, ...]:
+    """The loops around the tiles for each of whose iterations there is a matrix B of its own."""
+    moves = strides_of(facts.b)
+    return tuple(loop for loop in facts.others if loop in moves)
+
+
+def _dimension(access: Access, loop: Loop) -> int | None:
+    """Which subscript of an access is a loop, and nothing else; None where none is."""
+    found = [at for at, form in enumerate(access.indices or ()) if loop.var in form.terms]
+    if len(found) != 1 or set((access.indices or ())[found[0]].terms) != {loop.var}:
+        return None
+    return found[0]
 
 
 def _turns(access: Access, loop: Loop, width: int) -> int:
     """The side of the squares of a matrix that turn when it is packed in panels along a loop: 0 where its rows stay rows."""
     strides = strides_of(access)
-    if len(strides) != 2 or len(access.indices or ()) != 2 or strides.get(loop) in (None, 1):
+    if strides.get(loop) in (None, 1):
         return 0
     if not any(stride == 1 for other, stride in strides.items() if other is not loop):
         return 0

@@ -15,6 +15,7 @@ from tirlower.autoschedule.classify import Nest, extent_of, strides_of
 from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, cycles_of, seconds_of, trips, written_seconds
 from tirlower.autoschedule.permission import NO_PERMISSION, any_order
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
+from tirlower.autoschedule.recipes.contraction import CONTRACTION
 from tirlower.autoschedule.traffic import bytes_of, streamed
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.versions import in_parallel, said, where_wide
@@ -93,7 +94,7 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         chain = _Chain()
         if any(nest.sum_depth for nest in nests):
             for nest in nests:
-                if not chain.take(nest):
+                if (chain.nests and nest.once(_is_product)) or not chain.take(nest):
                     break
         depth = chain.until_its_last_sum()
         if not depth:
@@ -266,6 +267,12 @@ class _Chain:
             ends.pop()
         del self.nests[len(ends) :]
         return ends[-1][0] if ends else 0
+
+
+def _is_product(nest: Nest) -> bool:
+    """Whether a nest is a product of matrices, whose rows share what they read: it has a tile of its own."""
+    found = CONTRACTION.matches((nest,))
+    return not isinstance(found, Refusal) and found.rows is not None
 
 
 def _row_of(access: Access, rows: Sequence[Loop]) -> tuple[int, ...]:
