@@ -160,3 +160,14 @@ def test_constants_are_numbers_of_python():
     # Where they are keys they are themselves.
     assert len({three, ir.IntImm("int8", 3), 3}) == 3 and hash(three) == object.__hash__(three)
     assert repr(ir.IntImm("int8", 3)) == "IntImm(T.int8(3))"
+
+
+def test_a_call_takes_the_name_of_an_operation_and_says_its_order():
+    x = ir.Var("x", "float32")
+    assert ir.Call("tir.exp", [x], "float32").op is Op.get("tir.exp")
+    with pytest.raises(TirError, match=r"'float32' is no operation\n.*Call\(op, args, dtype\)"):
+        ir.Call("float32", "tir.exp", [x])
+    with pytest.raises(TirError, match=r"unknown operation 'tir.expp'\n.*'tir.exp'"):
+        ir.Call("tir.expp", [x], "float32")
+    with pytest.raises(TirError, match="not int 3"):
+        ir.Call(3, [x])

@@ -222,6 +222,39 @@ class M:
     assert mod["a"].body.value.args[0].op == GlobalVar("b")
 
 
+def test_call_tir_calls_a_function_of_the_module():
+    text = """
+@I.ir_module
+class M:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32")):
+        {}
+        A[1] = {}
+    @T.prim_func(private=True)
+    def fill(p: T.handle("int32"), x: T.int32):
+        A = T.decl_buffer((4,), "int32", data=p)
+        A[0] = x
+    @T.prim_func(private=True)
+    def half(x: T.int64) -> T.int32:
+        return T.Cast("int32", x // T.int64(2))
+"""
+    called = parse(text.format("T.call_tir(M.fill, A, 7)", "T.call_tir(M.half, T.int64(6))"))
+    assert_structural_equal(called, parse(text.format("M.fill(A.data, 7)", "M.half(T.int64(6))")))
+    a = np.zeros(4, "int32")
+    interpret(called, a)
+    assert list(a) == [7, 3, 0, 0]
+    for wrong in ("T.call_tir(3)", "T.call_tir(A, 1)"):
+        with pytest.raises(
+            ScriptError, match=r"T.call_tir calls a function of the module[\s\S]*T.call_tir\(Module.f, …\)"
+        ):
+            parse(text.format(wrong, 0))
+
+
+def test_call_tir_outside_a_script_takes_the_function_or_its_name():
+    leaf = parse("def leaf(n: T.int32) -> T.int32:\n    return n")
+    assert T.call_tir(leaf, 3).dtype == "int32" and T.call_tir(GlobalVar("leaf"), 3).op == GlobalVar("leaf")
+
+
 def test_helper_functions_are_read_as_script():
     def pick(x, y):
         smaller = x if x < y else y

@@ -25,4 +25,11 @@ from tirlower.ir.structural import (
     structural_hash,
 )
 from tirlower.ir.tensor_intrin import TensorIntrin
+from tirlower.ir.tir_names import INSTEAD, PrimType, SizeVar
 from tirlower.ir.verify import verify_well_formed
+
+
+def __getattr__(name: str) -> object:
+    """Says of a name that TIR has what takes its place."""
+    way = INSTEAD.get(name)
+    raise AttributeError(f"tirlower.ir has no {name!r}" + (f"; here it is {way}" if way else ""))

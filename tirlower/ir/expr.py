@@ -779,11 +779,25 @@ class Let(Expr):
         self.dtype = self.body.dtype
 
 
+def _callee(value: object) -> Op | GlobalVar:
+    """What is called: an operation, its name (``"tir.exp"``), or a function of the module."""
+    if value.__class__ is Op or isinstance(value, GlobalVar):
+        return value
+    if not isinstance(value, str):
+        raise TirError(f"a call names an operation or a function of the module, not {type(value).__name__} {value!r}")
+    found = Op.find(value)
+    if found is None and not value.startswith("tir."):
+        raise TirError(
+            f"{value!r} is no operation", help="the order is Call(op, args, dtype); TIR writes the type first"
+        )
+    return found or Op.get(value)
+
+
 @node
 class Call(Expr):
-    """A call of an operation, or of a function of the module."""
+    """A call of an operation, or of a function of the module; an operation may be given by its name, ``"tir.exp"``."""
 
-    op: Op | GlobalVar = data()
+    op: Op | GlobalVar = data(convert=_callee)
     args: tuple[Expr, ...] = child(convert=as_exprs)
     dtype: DataType = data(default=VOID, convert=_dtype)
     annotations: dict[str, object] = attrs(default=None, kw_only=True, convert=_annotations)

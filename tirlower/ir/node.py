@@ -263,7 +263,8 @@ def _make_init(cls: type[Node], fields: tuple[Field, ...]) -> object:
     """Compile ``__init__``: plain assignments, conversions, then ``check`` where defined."""
 
     def missing(name: str) -> NoReturn:
-        raise TypeError(f"{cls.__name__}() missing 1 required argument: {name!r}")
+        order = ", ".join(f.name for f in fields if f.role is not Role.HINT or f.required)
+        raise TypeError(f"{cls.__name__}() missing 1 required argument: {name!r}; the order is {cls.__name__}({order})")
 
     scope: dict[str, object] = {"REQUIRED": REQUIRED, "missing": missing}
     params: list[str] = []

@@ -6,10 +6,17 @@ import inspect
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
-from tirlower.ir.dtype import DataType
+from tirlower.diagnostics import TirError
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.dtype import HANDLE, VOID, DataType
+from tirlower.ir.expr import Call, Expr, ExprLike, PointerType, as_expr
+from tirlower.ir.func import PrimFunc
+from tirlower.ir.op import GlobalVar
 from tirlower.script.scope import MISSING
 
-__all__ = ["NAMESPACES", "GlobalCallee", "ModuleRef", "Namespace", "computes", "infers_dtype", "is_header"]
+__all__ = [
+    "NAMESPACES", "GlobalCallee", "ModuleRef", "Namespace", "call_tir", "computes", "infers_dtype", "is_header",
+]  # fmt: skip
 
 
 class Namespace:
@@ -57,6 +64,32 @@ class GlobalCallee:
     def __init__(self, name: str, ret_type: DataType) -> None:
         self.name = name
         self.ret_type = ret_type
+
+    @classmethod
+    def of(cls, func: PrimFunc) -> GlobalCallee:
+        """A function that is met in the Python scope, called by its name."""
+        return cls(func.name, HANDLE if isinstance(func.ret_type, PointerType) else func.ret_type)
+
+    def __call__(self, *args: ExprLike | Buffer) -> Expr:
+        """A call; of a buffer the pointer to its data is passed."""
+        exprs = tuple(a.data if isinstance(a, Buffer) else as_expr(a) for a in args)
+        return Call(GlobalVar(self.name), exprs, self.ret_type)
+
+
+def call_tir(callee: object, *args: ExprLike | Buffer) -> Expr:
+    """A call of another function of the module, as ``Module.f(…)``: ``T.call_tir(Module.f, A.data, 3)``.
+
+    Raises :class:`TirError` where the first argument is no function.
+    """
+    if isinstance(callee, PrimFunc):
+        callee = GlobalCallee.of(callee)
+    elif isinstance(callee, GlobalVar):
+        callee = GlobalCallee(callee.name, VOID)
+    if not isinstance(callee, GlobalCallee):
+        raise TirError(
+            f"T.call_tir calls a function of the module, got {callee!r}", help="name it: T.call_tir(Module.f, …)"
+        )
+    return callee(*args)
 
 
 _OPERATIONS = ("tirlower.ir.build", "tirlower.script.operators")

@@ -21,7 +21,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, MatchBufferRegion, Range
 from tirlower.ir.build import BinaryBuilder
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, IntImm, PointerType, as_expr, const
+from tirlower.ir.expr import BufferLoad, Expr, ExprLike, IntImm, PointerType, as_expr, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt
@@ -512,8 +512,7 @@ class Evaluator(Places):
         if isinstance(func, GlobalCallee):
             if kwargs:
                 raise self.error(f"a call of the function {func.name!r} takes positional arguments only", node)
-            exprs = tuple(a.data if isinstance(a, Buffer) else as_expr(a) for a in args)
-            return Call(GlobalVar(func.name), exprs, func.ret_type)
+            return func(*args)  # type: ignore[arg-type]
         func = meaning_of(func, args, kwargs) or func
         if not callable(func):
             raise self.error(f"{kind_of(func)} is not called: {ast.unparse(node.func)}", node.func)
@@ -533,9 +532,7 @@ class Evaluator(Places):
     def _callee(self, func: object) -> object:
         """A function of the program, called by what names it."""
         if isinstance(func, PrimFunc):
-            return GlobalCallee(
-                func.name, DataType("handle") if isinstance(func.ret_type, PointerType) else func.ret_type
-            )
+            return GlobalCallee.of(func)
         if isinstance(func, GlobalVar):
             return self.functions.get(func.name) or GlobalCallee(func.name, DataType("void"))
         return func

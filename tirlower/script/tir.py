@@ -28,7 +28,7 @@ from tirlower.script.buffers import (
 )
 from tirlower.script.forms import HandleType, PtrType, TypeFunc
 from tirlower.script.loops import grid, parallel, serial, thread_binding, unroll, vectorized
-from tirlower.script.namespace import NAMESPACES, Namespace
+from tirlower.script.namespace import NAMESPACES, Namespace, call_tir
 from tirlower.script.parse import macro, prim_func
 from tirlower.script.python_words import REMEDIES
 from tirlower.script.region_forms import prefetch, realize
@@ -98,7 +98,7 @@ _MEMBERS: dict[str, object] = {
     "call_cpacked": _ops.call_cpacked, "tvm_call_cpacked": _ops.call_cpacked,
     "call_packed_lowered": _ops.call_packed_lowered, "tvm_call_packed_lowered": _ops.call_packed_lowered,
     "call_cpacked_lowered": _ops.call_cpacked_lowered, "tvm_call_cpacked_lowered": _ops.call_cpacked_lowered,
-    "llvm_lookup_intrinsic_id": _ops.llvm_lookup_intrinsic_id,
+    "llvm_lookup_intrinsic_id": _ops.llvm_lookup_intrinsic_id, "call_tir": call_tir,
     # types
     "handle": HandleType("handle"), "Ptr": PtrType(), "boolean": TypeFunc("bool"),
 }  # fmt: skip
