@@ -388,3 +388,53 @@ def f(A: T.Buffer((6, 8), "int32"), B: T.Buffer((6, 8), "int32")):
             B[vi, vj] = A[vi, vj]
 """),
     )
+
+
+GUARDED = """
+@T.prim_func
+def f(B: T.Buffer((9, 9), "int32"), C: T.Buffer((9, 9), "int32")):
+    for i in range(8):
+        if i % 3 != 1:
+            for j in range(7):
+                {first}
+                for k in range(1, 3):
+                    C[i, j] = C[i, j] + k
+                C[i, j] = B[i, 0] + C[i, j] * 2
+"""
+
+
+@pytest.mark.parametrize("first", ["B[i, j] = i", "for m in range(2):\n                    B[i, j + m] = i"])
+def test_what_stands_beside_stays_under_the_conditions_around_it(first: str) -> None:
+    before = parse(GUARDED.format(first=first))
+    sch = tl.Schedule(before, debug_mask="all")
+    sch.reorder("k", "i")
+    executes_alike(before, sch.mod["main"])
+    roundtrips(sch.mod["main"])
+    assert str(sch.mod["main"]).count("i % 3 != 1") == 3
+
+
+def test_a_block_beside_stays_under_the_condition_around_it() -> None:
+    block = 'with T.block("B"):\n                    vi, vj = T.axis.remap("SS", [i, j])\n                    B[vi, vj] = vi'
+    before = parse(GUARDED.format(first=block))
+    sch = tl.Schedule(before, debug_mask="all")
+    sch.reorder("k", "i")
+    assert len(sch.loops("B")) == 2
+    executes_alike(before, sch.mod["main"])
+    assert "T.where(i % 3 != 1)" in str(sch.mod["main"])
+
+
+def test_what_goes_inside_stays_under_the_condition_around_it() -> None:
+    before = parse("""
+@T.prim_func
+def f(C: T.Buffer((9, 8), "int32"), D: T.Buffer((9,), "int32")):
+    for i in range(8):
+        if i % 3 != 1:
+            for j in range(1):
+                D[i] = C[i, 1]
+                for k in range(2, 3):
+                    C[i + 1, 1] = D[i] + k
+""")
+    sch = tl.Schedule(before, debug_mask="all")
+    sch.reorder("k", "i")
+    assert len(sch.loops("D")) == 3
+    executes_alike(before, sch.mod["main"])

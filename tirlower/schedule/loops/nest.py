@@ -43,7 +43,7 @@ class Nest:
     """Loops that stand in each other, outermost first, and the order that they shall have.
 
     ``before`` and ``after`` are what stands beside the next loop in the body of each but the innermost; ``conditions``
-    those under which the innermost body runs.
+    those under which the innermost body runs, of which the first ``held`` are around what stands beside each loop.
     """
 
     site: Site
@@ -52,6 +52,7 @@ class Nest:
     before: list[tuple[Stmt, ...]]
     after: list[tuple[Stmt, ...]]
     conditions: list[Expr]
+    held: dict[int, int] = field(default_factory=dict)
 
     @property
     def body(self) -> Stmt:
@@ -89,6 +90,11 @@ class Nest:
             forward.keep(old, new)
         return Made(stmt, made, {self.body: [*self.order]}, forward)
 
+    def _around_beside(self, at: int) -> Expr | None:
+        """The condition around what stands beside the next loop in the body of one."""
+        held = self.conditions[: self.held.get(at, 0)]
+        return build.all_of(*held) if held else None
+
     def _ordered(self, scop: Scop) -> tuple[list[For], Expr | None]:
         """The loops with bounds for their new order, and the condition under which the body runs then."""
         conditions, loops = list(self.conditions), list(self.order)
@@ -116,7 +122,7 @@ class Nest:
                     continue
                 for number, stmt in enumerate(stmts):
                     positions[stmt] = [rank, *around, number]
-                into.append(_copied(around, seq(stmts), made.forward, stmts))
+                into.append(_copied(around, stmts, self._around_beside(at), made.forward))
         positions[self.body] = [middle, *self.order]
         made.stmt = seq([*front, made.stmt, *behind[::-1]])
         return made
@@ -139,7 +145,9 @@ class Nest:
                 ends = self._ends(at, first, analyzer)
                 if ends is None:
                     return None
-                held = build.all_of(*(build.eq(var, value) for var, value in ends.items()))
+                outer = self._around_beside(at)
+                here = () if outer is None else (outer,)
+                held = build.all_of(*here, *(build.eq(var, value) for var, value in ends.items()))
                 for number, stmt in enumerate(stmts):
                     positions[stmt] = [*(ends.get(one.loop_var, one) for one in self.order), rank, number]
                     guarded = predicated(stmt, held)
@@ -181,13 +189,17 @@ def _around(loops: Sequence[For], body: Stmt) -> tuple[Stmt, list[For]]:
     return body, made[::-1]
 
 
-def _copied(loops: Sequence[For], body: Stmt, forward: Forward, stmts: Sequence[Stmt]) -> Stmt:
-    """Statements in loops of their own."""
+def _copied(loops: Sequence[For], stmts: Sequence[Stmt], condition: Expr | None, forward: Forward) -> Stmt:
+    """Statements in loops of their own, where a condition holds."""
     names: dict[Var, Expr] = {loop.loop_var: copy_var(loop.loop_var) for loop in loops}
-    made = substitute(body, names)
+    guarded = stmts if condition is None else [predicated(stmt, condition) for stmt in stmts]
+    made = substitute(seq(guarded), names)
     parts = made.stmts if isinstance(made, Seq) and len(stmts) > 1 else (made,)
     for old, new in zip(stmts, parts, strict=True):
-        forward.like(old, new)
+        if condition is None:
+            forward.like(old, new)
+        else:
+            forward_predicated(forward, old, new)
     copies: list[For] = []
     for loop in loops:
         var = names[loop.loop_var]
@@ -249,6 +261,7 @@ def _descend(step: Step, nest: Nest, stmt: Stmt, inner: For) -> None:
             (n for n, one in enumerate(stmt.stmts) if one is inner or (has(For, one) and _leads(one, inner))), None
         )
         if at is not None and not any(isinstance(one, DECLARATIONS) for one in stmt.stmts):
+            nest.held[len(nest.before)] = len(nest.conditions)
             nest.before.append(stmt.stmts[:at])
             nest.after.append(stmt.stmts[at + 1 :])
             return
