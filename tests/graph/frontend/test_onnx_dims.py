@@ -93,6 +93,15 @@ COMPUTED: dict[str, tuple[str, Sequence[str]]] = {
         """s = Shape(x) m = Gather(s, two) r = Range(zero, m, one) f = Cast<to = 1>(r) y = Add(x, f)""",
         ["arange", "cast", "add"],
     ),
+    "backwards from before the first": (
+        """from = Constant<value_ints = [-2]>() end = Constant<value_ints = [-9]>() y = Slice(x, from, end, zeros, minus)""",
+        ["slice"],
+    ),
+    "a shape backwards from before its first": (
+        """s = Shape(x) from = Constant<value_ints = [-4]>() end = Constant<value_ints = [-9]>()
+        f = Slice(s, from, end, zeros, minus) r = Concat<axis = 0>(f, minus) y = Reshape(x, r)""",
+        ["reshape"],
+    ),
     "the size": (
         "n = Size(x) q = Unsqueeze(n, zeros) y = Reshape(x, q)",
         ["reshape"],

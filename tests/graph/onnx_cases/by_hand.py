@@ -165,6 +165,17 @@ def _step(given: Case, came: Array, r: Array, bias: Array, h: Array, c: Array) -
     return (1 - update) * others[0](xh + (reset * h) @ rh.T + bh) + update * h, c
 
 
+def backwards(given: Case) -> list[Array]:
+    """Rows from the start, at least the first one, to before the end, one by one."""
+    x, start, end, _, step = (np.asarray(one).tolist() for one in given.inputs)
+    at, last = (max(n[0] + len(x) if n[0] < 0 else n[0], least) for n, least in ((start, 0), (end, -1)))
+    rows = []
+    while at > last:
+        rows.append(x[at])
+        at += step[0]
+    return [np.array(rows)]
+
+
 def _x(given: Case) -> Array:
     x = np.asarray(given.inputs[0])
     return x if x.dtype.kind == "i" else x.astype(np.float64)
@@ -183,6 +194,7 @@ BY_HAND: dict[str, Hand] = {
     "ReduceSumSquare-18-int32": sum_of_squares,
     "ReduceLogSumExp-18-minus_infinity": log_sum_exp,
     "Loop-13-trips_alone": counted,
+    "Slice-13-backwards_from_before_the_first": backwards,
     "LSTM-14-joint_input_and_forget": recurrence,
     "LSTM-14-other_activations": recurrence,
     "GRU-14-other_activations": recurrence,

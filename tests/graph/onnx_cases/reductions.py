@@ -21,9 +21,6 @@ REDUCTIONS = (
     "ReduceLogSumExp",
     "ReduceSumSquare",
 )
-IDENTITY_OF_NOOP = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
-"""What they do without axes (``noop_with_empty_axes``) is nothing; whether the others square, take logarithms and so
-on, opsets and judges see differently."""
 
 
 def _operand(op: str, *shape: int, dtype: str = "float32") -> Draw:
@@ -52,12 +49,12 @@ def _reduced() -> list[Case]:
             case(op, 18, _operand(op, 2, 300, dtype="float16"), [1], keepdims=0, note="float16"),
             case(op, 18, specials(6, 4), [1], keepdims=0, note="NaN and infinities"),
         ]
-        if op in IDENTITY_OF_NOOP:
-            cases += [
-                case(op, 18, x, [], noop_with_empty_axes=1, note="empty axes are none"),
-                case(op, 18, x, noop_with_empty_axes=1, keepdims=0, note="left out axes are none"),
-                case(op, 18, x, [0], noop_with_empty_axes=1, note="noop with axes"),
-            ]
+        cases += [
+            case(op, 18, x, [], noop_with_empty_axes=1, note="empty axes are none"),
+            case(op, 18, x, noop_with_empty_axes=1, keepdims=0, note="left out axes are none"),
+            case(op, 18, _operand(op), noop_with_empty_axes=1, note="a number and no axes"),
+            case(op, 18, x, [0], noop_with_empty_axes=1, note="noop with axes"),
+        ]
         if op not in ("ReduceMean", "ReduceLogSum", "ReduceLogSumExp"):
             cases += [
                 case(op, 18, ints(3, 4, dtype="int32", low=-3, high=4), [0], keepdims=0, note="int32"),

@@ -100,6 +100,7 @@ CUT = [
         "Slice", 13, floats(5, 4), [-1], [-(2**63)], [0], [-1], dynamic=((0, 0, "N"),), note="a dynamic axis backwards"
     ),
     case("Slice", 13, ints(8, dtype="uint8", low=0), [6], [0], [0], [-3], note="uint8"),
+    case("Slice", 13, floats(5, 4), [-6], [-(2**63)], [0], [-2], note="backwards from before the first"),
     case("Gather", 13, X, of([[2, 0], [-1, 1]], "int64"), axis=1, note="negative indices"),
     case("Gather", 11, X, of(1, "int32"), axis=-1, note="one index"),
     case("Gather", 7, floats(5, 3), ints(2, 2, low=0, high=5), note="rows"),

@@ -122,6 +122,8 @@ def _slice(c: Call, given: list[Array]) -> Array | None:
     x = given[0]
     cut = [slice(None)] * x.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if step < 0:  # a start before the first element is the first one: in Python nothing is left
+            start = max(start, -x.shape[axis])
         last = None if step < 0 and end < -x.shape[axis] else end
         cut[axis] = slice(start, last, step)
     return _array(x[tuple(cut)])
@@ -365,9 +367,10 @@ def _reduced(numbers: Callable[[Extent, Extent], object], start: Extent | None) 
     """All elements of a vector combined: what exporters do to shapes."""
 
     def run(c: Call, given: list[Array]) -> Array | None:
-        if c.item(0).dtype is not INT64 or given[0].ndim != 1 or axes_given(c, given) not in (None, (), (0,), (-1,)):
+        axes = axes_given(c, given)
+        if c.item(0).dtype is not INT64 or given[0].ndim != 1 or axes not in (None, (), (0,), (-1,)):
             return None
-        if c.flag("noop_with_empty_axes"):
+        if not axes and c.flag("noop_with_empty_axes"):
             return None
         elements = given[0].tolist()
         if start is None and not elements:

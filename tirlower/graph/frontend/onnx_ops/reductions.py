@@ -22,6 +22,8 @@ _REDUCE: dict[str, tuple[str, int]] = {
     "ReduceSumSquare": ("sum_square", 18),
 }
 """The operation, and the opset from which on the axes are an operand."""
+_OF_ONE = ("l1", "l2", "log_sum", "sum_square")
+"""Those that change a single element too: without axes they still do, where the others do nothing."""
 
 
 def axes_of_call(c: Call, since: int) -> tuple[int, ...] | None:
@@ -35,9 +37,11 @@ def _reduce(name: str, since: int) -> Callable[[Call], Made]:
     def make(c: Call) -> Made:
         x = c.value(0)
         axes = axes_of_call(c, since)
-        if not axes:
-            if c.flag("noop_with_empty_axes"):
+        if not axes and c.flag("noop_with_empty_axes"):
+            if name not in _OF_ONE:
                 return c.item(0)
+            axes = ()
+        elif not axes:
             axes = None
         more = {"dtype": str(x.dtype)} if name in ("sum", "prod") else {}
         found = c.op(name, x, axis=axes, keepdims=c.flag("keepdims", True), **more)

@@ -11,6 +11,9 @@ from tirlower.graph.frontend.onnx_ops.reductions import axes_of_call
 from tirlower.graph.frontend.onnx_ops.table import Call, row
 from tirlower.graph.ops.reductions import axis_of
 from tirlower.graph.ops.shaping import product_of
+from tirlower.ir import build
+from tirlower.ir.constants import const
+from tirlower.ir.dtype import INT64
 
 __all__ = []
 
@@ -93,7 +96,20 @@ def _slice(c: Call) -> Value:
         starts, ends = c.extents(1, "the starts"), c.extents(2, "the ends")
         axes = c.numbers(3, "the axes") if c.has(3) else list(range(len(starts)))
         steps = c.numbers(4, "the steps") if c.has(4) else None
+        if steps is not None and len(steps) == len(starts) == len(axes):
+            starts = [_start(c, x, *of) for of in zip(axes, starts, steps, strict=True)]
     return c.op("slice", x, starts=tuple(starts), ends=tuple(ends), axes=tuple(axes), steps=steps and tuple(steps))
+
+
+def _start(c: Call, x: Value, axis: int, start: Extent, step: int) -> Extent:
+    """Where a slice starts: backwards, one that starts before the first element starts at it; in Python it has none."""
+    if step > 0 or not isinstance(start, int) or start >= 0:
+        return start
+    extent = x.shape[axis_of(axis, len(x.shape), "Slice")]
+    if isinstance(extent, int):
+        return max(start, -extent)
+    first = extent + start
+    return start if c.b.env.analyzer.can_prove(first >= 0) else build.max_(first, const(0, INT64))
 
 
 @row("Pad", "mode pads paddings value")
