@@ -93,6 +93,7 @@ ACTIVATIONS = [
     case("Mish", 22, of([-100.0, 100.0, 0.0, 20.5]), note="far out"),
     case("PRelu", 16, uniform(-4, 4, 2, 3, 4), Const(uniform(-1, 1, 3, 1)), note="a slope for each channel"),
     case("PRelu", 9, uniform(-4, 4, 2, 3, 4), uniform(-1, 1, 1), note="one slope"),
+    case("PRelu", 16, uniform(-4, 4, 2, 3, 4), uniform(-1, 1, 3, 1), dynamic=((0, 1, "C"),), note="a dynamic channel"),
     case("PRelu", 16, ints(2, 3, dtype="int32"), ints(2, 3, dtype="int32"), note="int32"),
     case("PRelu", 7, uniform(-4, 4, 2, 3, 1, 4), uniform(-1, 1, 3, 1, 1), note="a unit dim of both"),
 ]

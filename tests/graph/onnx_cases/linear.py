@@ -86,6 +86,7 @@ TRANSPOSED = [
     ),
     case("ConvTranspose", 11, X, T, strides=[3, 2], output_padding=[2, 1], note="output padding"),
     case("ConvTranspose", 11, X, T, strides=[2, 2], output_shape=[15, 16], note="output shape"),
+    case("ConvTranspose", 11, X, T, strides=[2, 2], output_shape=[16, 18], note="an output shape beyond the output"),
     case("ConvTranspose", 11, X, T, dilations=[2, 2], note="dilations"),
     case("ConvTranspose", 11, X, T, strides=[2, 2], auto_pad="SAME_UPPER", note="same upper"),
     case("ConvTranspose", 11, X, T, strides=[2, 2], auto_pad="SAME_LOWER", note="same lower"),

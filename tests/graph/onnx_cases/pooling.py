@@ -45,6 +45,18 @@ AVERAGES = [
     case("AveragePool", 19, X, kernel_shape=K3, strides=[2, 2], ceil_mode=1, note="ceil"),
     case(
         "AveragePool",
+        19,
+        floats(2, 2, 4, 7),
+        kernel_shape=[3, 2],
+        strides=[2, 3],
+        pads=[0, 0, 0, 1],
+        dilations=[2, 2],
+        count_include_pad=1,
+        ceil_mode=1,
+        note="ceil and a window that is larger than the image",
+    ),
+    case(
+        "AveragePool",
         22,
         X,
         kernel_shape=K3,
@@ -202,6 +214,7 @@ def _soft() -> list[Case]:
         case("Softmax", 13, of([[0.0, -float("inf"), 1.0], [-float("inf"), 0.0, -float("inf")]]), note="masked"),
         case("Softmax", 13, specials(4, 6), note="NaN and infinities"),
         case("Hardmax", 13, of([[1, 3, 3, 0], [2, 2, 2, 2]]), note="ties take the first"),
+        case("Hardmax", 13, floats(2, 0), note="nothing"),
         case("Softmax", 13, floats(2, 3, 4), dynamic=((0, 0, "N"), (0, 2, "S")), note="dynamic axes"),
     ]
 

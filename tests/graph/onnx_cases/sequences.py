@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 
 from tests.graph.onnx_cases.case import Case, Const, case, floats, ints, of, uniform
@@ -158,6 +159,8 @@ def _recurrent() -> list[Case]:
 
 Q, K, V = floats(2, 3, 4, 8), floats(2, 3, 6, 8), floats(2, 3, 6, 5)
 FLAT_Q, FLAT_K, FLAT_V = floats(2, 4, 24), floats(2, 6, 24), floats(2, 6, 15)
+HIDING = of([[1, 1, 0, 1, 0, 0], [0] * 6, [1] * 6, [0, 0, 0, 0, 1, 1]], "bool")
+"""Nothing for the second query; in order, nothing for the last one either."""
 PAST_K, PAST_V = floats(2, 3, 5, 8), floats(2, 3, 5, 5)
 ATTENTIONS = [
     case("Attention", 23, Q, K, V, note="plain"),
@@ -165,6 +168,9 @@ ATTENTIONS = [
     case("Attention", 23, Q, K, V, is_causal=1, note="causal"),
     case("Attention", 23, Q, K, V, floats(4, 6), note="mask of floats"),
     case("Attention", 23, Q, K, V, of([[1, 1, 0, 1, 0, 0]] * 4, "bool"), note="mask of bools"),
+    case("Attention", 23, Q, K, V, HIDING, note="a query for which no key counts"),
+    case("Attention", 23, Q, K, V, HIDING, softcap=2.0, is_causal=1, note="hidden by a mask and the order"),
+    case("Attention", 23, Q, K, V, of(np.where(HIDING, 0, -np.inf)), note="hidden by infinity"),
     case("Attention", 23, Q, K, V, floats(2, 3, 4, 6), note="mask of each head"),
     case(
         "Attention",

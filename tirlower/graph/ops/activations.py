@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from tirlower.graph.core.dims import same_extent
 from tirlower.graph.core.extents import shown
 from tirlower.graph.errors import GraphError
-from tirlower.graph.ops.compute import Formal, accumulator, broadcast, compute, greater, lesser
+from tirlower.graph.ops.compute import Formal, accumulator, compute, greater, lesser
 from tirlower.graph.ops.elementwise import floats
 from tirlower.graph.ops.generic import Generic
 from tirlower.graph.ops.registry import common_dtype, op
@@ -55,10 +56,12 @@ def leaky_relu(x: Formal, *, alpha: float = 0.01) -> Generic:
 @op("prelu")
 def prelu(x: Formal, slope: Formal) -> Generic:
     """The value, multiplied by a slope (broadcast to it) where it is negative."""
-    if broadcast(x.shape, slope.shape) != x.shape:
-        raise GraphError(
-            f"prelu: a slope of shape {shown(slope.shape)} is not broadcast to x of shape {shown(x.shape)}"
-        )
+    wrong = f"prelu: a slope of shape {shown(slope.shape)} is not broadcast to x of shape {shown(x.shape)}"
+    if len(slope.shape) > len(x.shape):
+        raise GraphError(wrong)
+    for extent, own in zip(x.shape[len(x.shape) - len(slope.shape) :], slope.shape, strict=True):
+        if not (isinstance(own, int) and own == 1):
+            same_extent(extent, own, wrong)
     dtype = common_dtype(x, slope)
 
     def element(*i: Expr) -> Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tirlower.graph.core.nodes import Value
@@ -12,7 +13,30 @@ from tirlower.graph.ops.registry import macro
 if TYPE_CHECKING:
     from tirlower.graph.ops.builder import GraphBuilder
 
-__all__ = []
+__all__ = ["masked_softmax"]
+
+
+def masked_softmax(
+    b: GraphBuilder, scores: Value, masks: Sequence[Value | None], earlier: Value | None = None
+) -> Value:
+    """The softmax along the last axis of scores under masks: bools say what counts, numbers are added.
+
+    Where masks (and ``earlier``, which leaves some scores of each row by itself) let nothing of a row count, its weights
+    are zero.
+    """
+    counted: Value | None = None
+    given = [mask for mask in masks if mask is not None]
+    for mask in (*given, *([] if earlier is None else [earlier])):
+        if mask.dtype.is_bool:
+            scores, some = b.op("where", mask, scores, -math.inf), mask
+        else:
+            scores, some = b.op("add", scores, mask), b.op("not_equal", mask, -math.inf)
+        counted = some if counted is None else b.op("logical_and", counted, some)
+    weights = b.op("softmax", scores, axis=-1)
+    if counted is None or not given:
+        return weights
+    alive = b.op("any", counted, axis=-1, keepdims=True) if counted.shape else counted
+    return b.op("where", alive, weights, 0.0)
 
 
 @macro("attention")
@@ -29,6 +53,7 @@ def attention(
     """softmax(q @ k.T * scale + mask) @ v over the last two axes; ``scale`` is 1 / sqrt(depth) where it is not given.
 
     A mask of bools says which keys count, one of numbers is added. ``causal``: no key behind the query's place counts.
+    A query for which no key counts finds zeros.
     """
     for x in (q, k, v):
         if len(x.shape) < 2 or not x.dtype.is_float:
@@ -41,12 +66,8 @@ def attention(
     rank = len(k.shape)
     turned = b.op("transpose", k, axes=(*range(rank - 2), rank - 1, rank - 2))
     scores = b.op("multiply", b.op("matmul", q, turned), scale)
-    if mask is not None:
-        chosen = b.op("where", mask, scores, -math.inf) if mask.dtype.is_bool else b.op("add", scores, mask)
-        scores = chosen
+    earlier: Value | None = None
     if causal:
-        rows, columns = q.shape[-2], k.shape[-2]
-        at = b.op("expand_dims", b.op("arange", stop=rows), axis=1)
-        earlier = b.op("less_equal", b.op("arange", stop=columns), at)
-        scores = b.op("where", earlier, scores, -math.inf)
-    return b.op("matmul", b.op("softmax", scores, axis=-1), v)
+        at = b.op("expand_dims", b.op("arange", stop=q.shape[-2]), axis=1)
+        earlier = b.op("less_equal", b.op("arange", stop=k.shape[-2]), at)
+    return b.op("matmul", masked_softmax(b, scores, [mask], earlier), v)

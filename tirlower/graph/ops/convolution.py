@@ -34,12 +34,12 @@ class Window:
         reach = (self.size - 1) * self.dilation + 1
         room = self.extent + (self.before + self.after) - reach
         if isinstance(room, int):
-            if room < 0:
+            places = (room + (self.stride - 1 if ceil_mode else 0)) // self.stride + 1
+            if places < 1:
                 raise GraphError(
                     f"a window of {reach} elements does not fit {self.extent} padded by {self.before} and {self.after}",
                     help="a smaller kernel or dilation, or more padding",
                 )
-            places = (room + (self.stride - 1 if ceil_mode else 0)) // self.stride + 1
             if ceil_mode and isinstance(self.extent, int) and (places - 1) * self.stride >= self.extent + self.before:
                 places -= 1
             return places

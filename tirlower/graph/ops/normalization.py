@@ -57,6 +57,8 @@ def log_softmax(b: GraphBuilder, x: Value, *, axis: int | Sequence[int] = -1) ->
 def hardmax(b: GraphBuilder, x: Value, *, axis: int = -1) -> Value:
     """1 at the first greatest element along an axis, 0 elsewhere."""
     n = axis_of(axis, len(x.shape), f"hardmax: {x.name}")
+    if x.shape[n] == 0:  # nothing has no greatest element, and needs none
+        return b.op("identity", x)
     return b.op("one_hot", b.op("argmax", x, axis=n), depth=x.shape[n], axis=n, dtype=str(x.dtype))
 
 

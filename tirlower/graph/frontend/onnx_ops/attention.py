@@ -8,6 +8,7 @@ from tirlower.graph.core.dims import Extent
 from tirlower.graph.core.nodes import Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.onnx_ops.table import Call, row
+from tirlower.graph.ops.attention import masked_softmax
 from tirlower.graph.ops.shaping import product_of
 
 __all__ = []
@@ -39,10 +40,11 @@ def _repeated(c: Call, x: Value, heads: Extent) -> Value:
     return x if heads == own else c.op("repeat", x, repeats=heads // own, axis=1)
 
 
-def _causal(c: Call, scores: Value, past: Extent) -> Value:
+def _earlier(c: Call, scores: Value, past: Extent) -> Value:
+    """Which keys are not behind the place of a query."""
     rows, columns = scores.shape[-2:]
     last = c.op("expand_dims", c.op("arange", start=past, stop=past + rows), axis=1)
-    return c.op("where", c.op("less_equal", c.op("arange", stop=columns), last), scores, -math.inf)
+    return c.op("less_equal", c.op("arange", stop=columns), last)
 
 
 @row(
@@ -73,17 +75,12 @@ def _attention(c: Call) -> list[Value | None]:
     raw = scores
     if cap:
         scores = c.op("multiply", c.op("tanh", c.op("divide", scores, cap)), cap)
-    if mask is not None:
-        chosen = c.op("where", mask, scores, -math.inf) if mask.dtype.is_bool else c.op("add", scores, mask)
-        scores = chosen
-    if causal:
-        if c.has(6):
-            raise c.unsupported("that is causal with lengths of keys")
-        scores = _causal(c, scores, past)
+    if causal and c.has(6):
+        raise c.unsupported("that is causal with lengths of keys")
+    held: Value | None = None
     if c.has(6):
-        lengths = c.op("reshape", c.value(6), shape=(-1, 1, 1, 1))
-        scores = c.op("where", c.op("less", c.op("arange", stop=k.shape[2]), lengths), scores, -math.inf)
-    weights = c.op("softmax", scores, axis=-1)
+        held = c.op("less", c.op("arange", stop=k.shape[2]), c.op("reshape", c.value(6), shape=(-1, 1, 1, 1)))
+    weights = masked_softmax(c.b, scores, [mask, held], _earlier(c, scores, past) if causal else None)
     found = c.op("matmul", weights, values)
     more: Value | None = None
     if c.wants(3):

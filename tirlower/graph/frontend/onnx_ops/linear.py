@@ -102,7 +102,7 @@ def _conv_transpose(c: Call) -> Value:
     x, w = c.value(0), c.value(1)
     rank = len(x.shape) - 2
     strides, dilations = c.ints("strides") or (1,) * rank, c.ints("dilations") or (1,) * rank
-    more = c.ints("output_padding") or (0,) * rank
+    more = list(c.ints("output_padding") or (0,) * rank)
     auto = c.text("auto_pad", "NOTSET")
     pads = c.ints("pads") or (0,) * (2 * rank)
     wanted = c.ints("output_shape")
@@ -118,6 +118,8 @@ def _conv_transpose(c: Call) -> Value:
                 total = strides[n] * (extent - 1) + more[n] + reach - wanted[n - rank]
             else:
                 total = more[n] + reach - strides[n]
+            if wanted is not None and total < 0:  # it is asked for more than there is: zeros behind
+                more[n] -= total
             total = max(total, 0)
             small = total // 2
             lower = auto != "SAME_UPPER"
@@ -131,7 +133,7 @@ def _conv_transpose(c: Call) -> Value:
         strides=strides,
         pads=pads,
         dilations=dilations,
-        output_padding=more,
+        output_padding=tuple(more),
         groups=c.integer("group", 1),
     )
     return with_bias(c, found, c.maybe(2))
