@@ -19,7 +19,7 @@ from tirlower.poly.instances import Instances
 from tirlower.poly.scop import Access, Loop, Scop
 
 __all__ = [
-    "Box", "Boxes", "NotThis", "Positions", "Touched", "alike", "common_loops", "named_values", "need", "same_place"
+    "Box", "Boxes", "NotThis", "Positions", "Touched", "alike", "at_first", "common_loops", "named_values", "need", "same_place"
 ]  # fmt: skip
 
 
@@ -90,16 +90,31 @@ class Boxes:
             system.add(condition, BOTH)
         return system.is_empty()
 
-    def box(self, touched: Touched, around: tuple[Loop, ...], starts: bool = False) -> Box:
+    def box(
+        self,
+        touched: Touched,
+        around: tuple[Loop, ...],
+        starts: bool = False,
+        conditions: Sequence[Condition] | None = None,
+    ) -> Box:
         """What an access touches in one iteration of the loops around, of the old memory or the new; ``starts``: in the first one
-        of loops that do not matter."""
+        of loops that do not matter. ``conditions``: those that count, where not all that there are do."""
+        given = touched.access.conditions if conditions is None else conditions
         try:
-            return self._of(touched.access, touched.old, around, starts, False)
+            return self._of(touched.access, touched.old, around, starts, False, given)
         except NotThis:
             need(bool(touched.new))
-            return self._of(touched.access, touched.new, around, starts, True)
+            return self._of(touched.access, touched.new, around, starts, True, given)
 
-    def _of(self, access: Access, forms: Sequence[Form], around: tuple[Loop, ...], starts: bool, new: bool) -> Box:
+    def _of(
+        self,
+        access: Access,
+        forms: Sequence[Form],
+        around: tuple[Loop, ...],
+        starts: bool,
+        new: bool,
+        conditions: Sequence[Condition],
+    ) -> Box:
         free = {loop.var for loop in around}
         own = {loop.var: loop for loop in access.loops[len(around) :]}
         lows: list[Form] = []
@@ -145,9 +160,9 @@ class Boxes:
         inner: list[Condition] = []
         left: list[Condition] = []
         held: list[Condition] = []
-        for given in access.conditions:
+        for given in conditions:
             shared = id(given) in self.shared
-            condition = _at_first(given, firsts) if starts and not shared else given
+            condition = at_first(given, firsts) if starts and not shared else given
             deps = {dim for form in condition.forms() for dim in form.terms if not self.is_free(dim, free)}
             if condition.is_true:
                 continue
@@ -263,7 +278,7 @@ def named_values(scop: Scop) -> set[tuple[Var, Expr]]:
     return found
 
 
-def _at_first(condition: Condition, firsts: Mapping[Var, Form]) -> Condition:
+def at_first(condition: Condition, firsts: Mapping[Var, Form]) -> Condition:
     """A condition in the first iteration of some loops."""
     if not firsts or not isinstance(condition, (AtLeast, Equal)):
         return condition

@@ -17,6 +17,7 @@ from functools import cached_property
 from tirlower.ir import Assert, Call, Evaluate, Expr, Op, Purity, Stmt, Var
 from tirlower.ir.query import each as each_node
 from tirlower.poly.begun_earlier import begun_earlier
+from tirlower.poly.computed_again import computed_again
 from tirlower.poly.conditions import Condition
 from tirlower.poly.constraint_system import TooManyCases
 from tirlower.poly.instances import (
@@ -158,7 +159,8 @@ class _Question:
         if self.copies or not self.changed:
             proved = fed_through_copies(*given, self.copies, self.changed, self.staying)
         else:
-            proved = begun_earlier(*given, self.changed, self.staying)
+            moved = *given, self.changed, self.staying
+            proved = begun_earlier(*moved) or computed_again(*moved)
         return PROVED if proved else None
 
     def in_place(self, handed: Sequence[Handed]) -> Verdict | None:
