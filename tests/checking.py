@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -78,7 +79,7 @@ def check(
             same_function(again, after)
             raise AssertionError("the second run rebuilt an equal function: unchanged input must come back as it is")
     roundtrips(after)
-    if execute:
+    if execute and after is not before:
         executes_alike(before, after, inputs=inputs, samples=samples, sizes=sizes, seed=seed, tolerance=tolerance)
     return after
 
@@ -94,6 +95,7 @@ def _nameless(func: PrimFunc) -> PrimFunc:
     return func.without_attr("global_symbol")
 
 
+@functools.lru_cache(64)
 def roundtrips(program: Program) -> None:
     """Assert that the script of a program parses back to it."""
     text = program.script()

@@ -76,6 +76,20 @@ def test_a_function_that_returns_no_number() -> None:
         run("A[0] = A[0] * A[1]", *arrays())
 
 
+def test_a_program_means_what_is_registered_as_it_runs() -> None:
+    func = parse(
+        """@T.prim_func
+def f(A: T.Buffer((4,), "custom[ring]8")):
+    A[0] = A[1] + A[2]
+"""
+    )
+    a, _ = arrays()
+    for give, want in ((7, 7), (9, 9)):
+        datatype.register_op(lambda x, y, give=give: give, "Add", "llvm", "ring")
+        interpret(func, a)
+        assert a[0] == want
+
+
 def test_what_is_not_registered() -> None:
     for text, what in (
         ("A[0] - A[1]", "Sub"),

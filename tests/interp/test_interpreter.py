@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
 import ml_dtypes
 import numpy as np
 import pytest
 
-from tirlower.diagnostics import ArgumentError, InterpreterError, RuntimeAssertError, TirError
-from tirlower.interp import Interpreter, interpret
+from tirlower.diagnostics import ArgumentError, InterpreterError, RuntimeAssertError, TirError, UnboundError
+from tirlower.interp import Interpreter, interpret, interpreter
 from tirlower.ir import Buffer, BufferStore, DataType, For, PrimFunc, Var, const
 from tirlower.ir import custom_datatype as datatype
 from tirlower.script import ir as I
@@ -309,6 +312,50 @@ def test_an_interpreter_is_compiled_once_and_called_often():
     for _ in range(5):
         program.call(None, a)
     assert a[0] == 5
+
+
+@T.prim_func
+def halves(A: T.Buffer((4,), "int32"), n: T.int32):
+    T_ = T.alloc_buffer((4,), "int32")
+    for i in range(4):
+        if i < n:
+            T_[i] = A[i] // 2
+    for i in range(4):
+        A[i] = T_[i]
+
+
+def test_what_ran_is_kept_ready_and_starts_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+
+    class Counted(Interpreter):
+        def __init__(self, *args: object, **options: object) -> None:
+            compiled.append(args)
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr(interpreter, "Interpreter", Counted)
+    func = halves.with_attr("global_symbol", "kept")
+    a = np.array([2, 4, 6, 8], np.int32)
+    gone = weakref.ref(a)
+    for _ in range(3):
+        interpret(func, a, 4)
+    assert a.tolist() == [0, 0, 0, 1] and len(compiled) == 1
+    del a
+    assert gone() is None  # its arrays are not kept
+    with pytest.raises(UnboundError):  # nor is what the runs before wrote into memory of the program's own
+        interpret(func, np.zeros(4, np.int32), 2)
+    interpret(func, np.zeros(4, np.int32), 4)
+    assert len(compiled) == 2  # after an error it is compiled anew
+    for at in range(20):
+        interpret(halves.with_attr("global_symbol", f"other{at}"), np.zeros(4, np.int32), 4)
+    interpret(func, np.zeros(4, np.int32), 4)
+    assert len(compiled) == 23  # few are kept
+
+
+def test_threads_run_one_program_at_once() -> None:
+    arrays = [np.arange(4, dtype=np.int32) * 2 * (at + 1) for at in range(64)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda a: interpret(halves, a, 4), arrays))
+    assert [a.tolist() for a in arrays] == [[0, at + 1, 2 * (at + 1), 3 * (at + 1)] for at in range(64)]
 
 
 def test_long_programs_and_long_chains():

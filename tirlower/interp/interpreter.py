@@ -7,7 +7,9 @@ every read against what was written, every division and conversion.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -36,7 +38,7 @@ from tirlower.interp.statements import StatementCompiler
 from tirlower.interp.structs import ResultSlot, pack_arguments
 from tirlower.interp.values import Datum, Fault
 from tirlower.ir.annotations import entries_of
-from tirlower.ir.custom_datatype import extern_meaning
+from tirlower.ir.custom_datatype import any_registered, extern_meaning
 from tirlower.ir.data import data_parameters
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Expr, IntImm
@@ -64,6 +66,12 @@ _ = (
 
 _PACKED_CONVENTION = 1
 """The value of the attribute ``calling_conv`` of functions that take packed arguments."""
+
+_READY: Final[OrderedDict[PrimFunc | IRModule, Interpreter]] = OrderedDict()
+"""What ran last, compiled: most of a small program's time is its compilation, and who tries several inputs, or holds
+each stage of a pipeline against the one before, runs each program several times. A run takes its entry out, so that
+threads share none, and puts it back when it ended without an error."""
+_KEPT: Final = 8
 
 
 class _Function:
@@ -301,4 +309,13 @@ def interpret(
     assertion or assumption; :class:`InterpreterError` for what has no meaning: a division by zero, a shift by too
     many bits, a float outside the integer type it is converted to, an unknown external function.
     """
-    return Interpreter(program, seed=seed, races=races).call(name, *args, outputs=outputs)
+    if not isinstance(program, (PrimFunc, IRModule)) and isinstance(program, Scheduled):
+        program = program.program
+    if seed is not None or races or any_registered() or not isinstance(program, (PrimFunc, IRModule)):
+        return Interpreter(program, seed=seed, races=races).call(name, *args, outputs=outputs)
+    ready = _READY.pop(program, None) or Interpreter(program)
+    result = ready.call(name, *args, outputs=outputs)
+    _READY[program] = ready
+    if len(_READY) > _KEPT:
+        _READY.popitem(last=False)
+    return result

@@ -33,6 +33,7 @@ __all__ = [
     "Implementation",
     "OpKey",
     "Resolved",
+    "any_registered",
     "custom_name",
     "element_numpy",
     "extern_meaning",
@@ -160,6 +161,11 @@ def unregister(type_name: str) -> None:
 def get_type_registered(type_name: str) -> bool:
     """Whether a type of that name is registered."""
     return type_name in _types
+
+
+def any_registered() -> bool:
+    """Whether any type is registered: then what a program means may change from one moment to the next."""
+    return bool(_types)
 
 
 def _check(given: Given, op_name: str) -> None:
