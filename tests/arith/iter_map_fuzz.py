@@ -29,6 +29,7 @@ def _index(rng: random.Random, variables: list[Var], symbol: Var, depth: int) ->
 
 def check_map(seed: int) -> None:
     """Detect the map of a seed at each level, and compare with the indices at every point of the iterators."""
+    check_nested(seed)
     rng = random.Random(seed)
     variables = [Var(name) for name in "ijk"]
     n = Var("n", nonneg=True)
@@ -65,6 +66,45 @@ def check_map(seed: int) -> None:
             assert padding is False, f"seed {seed} {level.name}: a value of the iterators counts as padding"
         if level is IterMapLevel.BIJECTIVE and not any(_mentions(index, n) for index in indices):
             assert len(images) == len(points), f"seed {seed}: not one to one"
+
+
+def check_nested(seed: int) -> None:
+    """A sum within a sum, each within bounds of its own: what is found has its values, and takes every one of its extent.
+
+    A sum whose parts follow each other without a gap is found, whatever the order of its conditions.
+    """
+    rng = random.Random(f"nested {seed}")
+    i, j, k = variables = [Var(name) for name in "ijk"]
+    extents = dict(zip(variables, (rng.choice((2, 3, 4)), rng.choice((2, 3, 5)), rng.choice((2, 3, 4))), strict=True))
+    count = extents[j] * extents[k]
+    low, high = rng.choice((0, 0, 1)), count - rng.choice((0, 0, 1))
+    scale = rng.choice((high - low, high - low, count, count + 1))
+    inner = build.add(build.mul(j, extents[k]), k)
+    outer = build.add(build.mul(i, scale), inner)
+    top = (extents[i] - 1) * scale + high
+    first, last = low + rng.choice((0, 0, 1)), top - rng.choice((0, 0, 1, 2))
+    conditions = [build.ge(inner, low), build.lt(inner, high), build.le(first, outer), build.lt(outer, last)]
+    rng.shuffle(conditions)
+    predicate = build.logical_and(*conditions[:2])
+    for condition in conditions[2:]:
+        predicate = build.logical_and(predicate, condition)
+    points = [dict(zip(variables, at, strict=True)) for at in itertools.product(*[range(n) for n in extents.values()])]
+    points = [env for env in points if evaluate(predicate, env) is True]
+    values = sorted(evaluate(outer, env) for env in points)
+    shown = f"seed {seed}: {show(outer)} where {show(predicate)} in { ({v.name: n for v, n in extents.items()}) }"
+    for level in LEVELS:
+        found = detect_iter_map([outer], {var: Range(0, n) for var, n in extents.items()}, predicate, level)
+        assert found.indices or scale != high - low, f"{shown}: not found, {found.errors}"
+        if not found.indices:
+            continue
+        total = found.indices[0]
+        assert all(evaluate(normalize_iter_map_to_expr(total), env) == evaluate(outer, env) for env in points), shown
+        (part,) = total.args
+        base, step, size = (evaluate(e, {}) for e in (total.base, part.scale, part.extent))
+        if level is not IterMapLevel.NO_CHECK:
+            assert sorted(set(values)) == [base + step * n for n in range(size)], f"{shown}: its extent is another one"
+        if level is IterMapLevel.BIJECTIVE:
+            assert len(set(values)) == len(values), f"{shown}: not one to one"
 
 
 def _mentions(index: Expr, var: Var) -> bool:
