@@ -101,6 +101,15 @@ _WHERE = {
 
 _ROOMS = ("analysis", "arith", "gpu", "interp", "ir", "llvm", "poly", "schedule", "script", "transforms")
 
+_TVM = {
+    "tir": "tirlower.ir (nodes), tirlower.transforms (passes), tirlower.analysis and tirlower.Schedule",
+    "transform": "tirlower.transforms",
+    "target": "tirlower.Target",
+    "nd": "NumPy: arrays are passed to a kernel as they are",
+    "compile": "tirlower.build",
+}
+"""What takes the place of TVM's modules and functions of these names."""
+
 __all__ = [*_WHERE, *_ROOMS, "__version__"]
 
 
@@ -116,7 +125,8 @@ def __getattr__(name: str) -> object:
         return value
     if name in _ROOMS:
         return importlib.import_module(f"tirlower.{name}")
-    raise AttributeError(f"module 'tirlower' has no attribute {name!r}")
+    way = _TVM.get(name)
+    raise AttributeError(f"module 'tirlower' has no attribute {name!r}" + (f"; here it is {way}" if way else ""))
 
 
 def __dir__() -> list[str]:

@@ -26,7 +26,7 @@ def _draw(rng: random.Random, variables: list[Var]) -> dict[Var, tuple[int, int]
 
 def _within(found: IntervalSet, value: int, env: dict[Var, int]) -> bool:
     """Whether a value lies between the ends of a set, at values of the variables that its ends mention."""
-    if found.is_nothing:
+    if found.is_nothing():
         return False
     low = None if found.min_value is None else evaluate(found.min_value, env)
     high = None if found.max_value is None else evaluate(found.max_value, env)
@@ -105,7 +105,7 @@ def check_region(seed: int) -> None:
 
 
 def _line(one: IntervalSet) -> range:
-    if one.is_nothing:
+    if one.is_nothing():
         return range(0)
     low, high = evaluate(one.min_value, {}), evaluate(one.max_value, {})
     return range(low, high + 1)

@@ -307,7 +307,7 @@ def test_interval_sets():
     symbolic = eval_set(build.floordiv(i, n), {i: Range(0, n * 4)}, knowing({}, n > 0))
     assert ends(symbolic) == (0, 3)
     analyzer = Analyzer()
-    assert intersect_sets(analyzer, [IntervalSet(0, 3), IntervalSet(4, 7)]).is_nothing
+    assert intersect_sets(analyzer, [IntervalSet(0, 3), IntervalSet(4, 7)]).is_nothing()
     assert ends(union_sets(analyzer, [IntervalSet(0, 3), IntervalSet.nothing()])) == (0, 3)
     assert ends(union_sets(analyzer, [IntervalSet(INT_MIN, 0), IntervalSet(0, INT_MAX)])) == (INT_MIN, INT_MAX)
 
@@ -333,7 +333,7 @@ def test_regions(bound):
 def test_an_empty_region():
     found = estimate_region_upper_bound([Range(i, 1)], {i: Range(0, 0)})
     low, high = ends(found[0])
-    assert found[0].is_nothing or high < low
+    assert found[0].is_nothing() or high < low
 
 
 def test_touched_domains():

@@ -84,7 +84,7 @@ def test_symbolic_sets(expr, domains, expected):
 
 
 def test_an_empty_domain_gives_nothing():
-    assert eval_set(i + 1, {i: IntervalSet.nothing()}).is_nothing
+    assert eval_set(i + 1, {i: IntervalSet.nothing()}).is_nothing()
 
 
 def test_random_expressions_stay_in_their_set():
@@ -112,12 +112,12 @@ def test_unions_and_intersections():
     both, either = intersect_sets(analyzer, [a, b]), union_sets(analyzer, [a, b])
     assert (both.min_value.value, both.max_value.value) == (4, 7)
     assert (either.min_value.value, either.max_value.value) == (0, 12)
-    assert intersect_sets(analyzer, [IntervalSet(0, 3), IntervalSet(4, 5)]).is_nothing
-    assert union_sets(analyzer, []).is_nothing
+    assert intersect_sets(analyzer, [IntervalSet(0, 3), IntervalSet(4, 5)]).is_nothing()
+    assert union_sets(analyzer, []).is_nothing()
     assert intersect_sets(analyzer, [a, IntervalSet(2, None)]).max_value.value == 7
     assert union_sets(analyzer, [a, IntervalSet(None, 3)]).min_value is None
     assert a.to_range().extent.value == 8
-    assert IntervalSet.single_point(n).is_single_point and not a.is_single_point
+    assert IntervalSet.single_point(n).is_single_point() and not a.is_single_point()
     assert repr(IntervalSet(None, 3)) == "IntervalSet[neg_inf, 3]"
 
 
@@ -125,8 +125,8 @@ def test_unions_and_intersections():
 def test_a_lower_bound_of_a_union_lies_within_it():
     analyzer = Analyzer()
     open_ends = union_lower_bound([IntervalSet(None, 0), IntervalSet(1, None)], analyzer)
-    assert open_ends.is_everything
-    assert union_lower_bound([], analyzer).is_nothing
+    assert open_ends.is_everything()
+    assert union_lower_bound([], analyzer).is_nothing()
     joined = union_lower_bound([IntervalSet(0, 3), IntervalSet(2, 9)])
     assert (joined.min_value, joined.max_value) == (0, 9)
     n = Var("n")
@@ -275,6 +275,6 @@ def test_the_interval_around_the_lanes_of_a_vector():
             every = [value + stride * lane for lane in range(lanes)]
             ends = [evaluate(end, {x: value}) for end in (found.min_value, found.max_value)]
             assert ends == [min(every), max(every)]
-    assert IntSet.vector(ir.Broadcast(x, 4)).min_value is x and IntSet.vector(x).is_single_point
-    assert IntSet.vector(ir.Ramp(u, ir.const(1, "uint8"), 4)).is_everything  # its lanes may wrap
-    assert IntSet.vector(ir.Ramp(x, x, 4)).is_everything and IntSet is IntervalSet
+    assert IntSet.vector(ir.Broadcast(x, 4)).min_value is x and IntSet.vector(x).is_single_point()
+    assert IntSet.vector(ir.Ramp(u, ir.const(1, "uint8"), 4)).is_everything()  # its lanes may wrap
+    assert IntSet.vector(ir.Ramp(x, x, 4)).is_everything() and IntSet is IntervalSet

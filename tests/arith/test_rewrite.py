@@ -277,7 +277,7 @@ def test_update_states_bounds_and_remainders():
     assert analyzer.modular_set(x) == ModularSet(4, 1)
     with pytest.raises(TirError, match="bound already"):
         analyzer.update(x, ConstIntBound(0, 3))
-    analyzer.update(x, ConstIntBound(0, 3), allow_override=True)
+    analyzer.update(x, ConstIntBound(0, 3), override=True)
     assert analyzer.const_int_bound(x) == ConstIntBound(0, 3)
     analyzer.update(y, IntervalSet(0, x))
     assert analyzer.can_prove(y <= x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tirlower as tl
 from tirlower import ir
 from tirlower.ir.tir_names import INSTEAD
 
@@ -30,3 +31,11 @@ def test_other_names_are_missing_as_anywhere():
     with pytest.raises(AttributeError, match=r"no 'Nothing'$"):
         _ = ir.Nothing
     assert not hasattr(ir, "__path_to_nowhere__")
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [("tir", "tirlower.ir"), ("transform", "tirlower.transforms"), ("nd", "NumPy")]
+)
+def test_modules_of_tvm_say_what_takes_their_place(name, way):
+    with pytest.raises(AttributeError, match=rf"no attribute {name!r}; here it is {way}"):
+        getattr(tl, name)

@@ -201,7 +201,7 @@ def test_apply_and_filter() -> None:
 
 
 def test_passes_register_under_their_names() -> None:
-    assert find_pass("UnrollLoop") is find_pass("tir.UnrollLoop") is UnrollLoop
+    assert find_pass("UnrollLoop") is find_pass("tir.UnrollLoop") is find_pass("tir.transform.UnrollLoop") is UnrollLoop
     assert all(issubclass(cls, Pass) for cls in Pass.registry.values())
     with pytest.raises(TypeError, match="defines no transformation"):
         FuncPass()(loop)

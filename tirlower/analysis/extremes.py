@@ -289,7 +289,7 @@ class Extremes:
         found = estimate_region_upper_bound(
             [Range(expr, const(1, expr.dtype))], domains, predicate, analyzer=self._analyzer
         )
-        if not found or found[0].is_nothing:
+        if not found or found[0].is_nothing():
             return None
         end = found[0].max_value if sign > 0 else found[0].min_value
         return None if end is None or mentions(end, self._level) else self._analyzer.simplify(end)

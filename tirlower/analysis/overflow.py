@@ -564,7 +564,7 @@ class DataAnalyzer(Analyzer):
         low, high = (
             None if end is not None and mentions(end, invented) else end for end in (found.min_value, found.max_value)
         )
-        return found if found.is_nothing else IntervalSet(low, high)
+        return found if found.is_nothing() else IntervalSet(low, high)
 
     def can_prove(self, condition: ExprLike, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
         """Whether a condition is certainly true under what is known."""

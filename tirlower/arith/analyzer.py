@@ -181,7 +181,7 @@ class Analyzer:
             raise TirError(
                 f"the variable {var.name!r} is bound already, to something else",
                 origin="Analyzer.bind",
-                help="pass allow_override=True to replace what is known of it",
+                help="pass allow_override=True (to update, override=True) to replace what is known of it",
             )
 
     def _bind_expr(self, var: Var, value: Expr, allow_override: bool) -> None:
@@ -217,10 +217,10 @@ class Analyzer:
                 if len(above.terms) > 1:
                     self.facts.add_linear(above, -above.const - 1)
 
-    def update(self, var: Var, info: ConstIntBound | ModularSet | IntervalSet, allow_override: bool = False) -> None:
+    def update(self, var: Var, info: ConstIntBound | ModularSet | IntervalSet, override: bool = False) -> None:
         """State constant bounds, a modular set or an interval of a variable.
 
-        Something else that was stated of the same kind needs ``allow_override``; without it :class:`TirError` is raised.
+        Something else that was stated of the same kind needs ``override``; without it :class:`TirError` is raised.
 
         >>> i = Var("i")
         >>> analyzer = Analyzer()
@@ -238,17 +238,17 @@ class Analyzer:
         if isinstance(info, IntervalSet):
             low, high = info.min_value, info.max_value
             if low is not None and high is not None:
-                self._bind_range(var, Range(low, build.add(build.sub(high, low), 1)), allow_override)
+                self._bind_range(var, Range(low, build.add(build.sub(high, low), 1)), override)
                 return
             least = ConstIntBound.NEG_INF if low is None else self.const_int_bound(low).min_value
             most = ConstIntBound.POS_INF if high is None else self.const_int_bound(high).max_value
             info = ConstIntBound(least, most)
         bounds, moduli = self.facts.bounds.get(var), self.facts.moduli.get(var)
         if isinstance(info, ModularSet):
-            self._check_override(var, moduli is not None and moduli != info, allow_override)
+            self._check_override(var, moduli is not None and moduli != info, override)
             moduli = info
         else:
-            self._check_override(var, bounds is not None and bounds != info.ends, allow_override)
+            self._check_override(var, bounds is not None and bounds != info.ends, override)
             bounds = info.ends
         self._forget(var)
         if bounds is not None:

@@ -24,7 +24,7 @@ def deduce_bound(
     """An interval of a variable in which a comparison is true whatever the variables of ``relax_map`` are.
 
     ``hint_map`` gives the domains of variables that stay in the ends: they tell the signs of factors. The set is empty
-    (``is_nothing``) where the condition is no comparison of integers, or cannot be solved for the variable.
+    (``is_nothing()``) where the condition is no comparison of integers, or cannot be solved for the variable.
 
     >>> a, b, c = Var("a"), Var("b"), Var("c")
     >>> deduce_bound(a, a * 4 + b < c, {}, {b: Range(0, 4)})
@@ -32,7 +32,7 @@ def deduce_bound(
     """
     analyzer = Analyzer()
     for other, dom in {**hint_map, **relax_map}.items():
-        analyzer.update(other, IntervalSet.from_range(dom) if isinstance(dom, Range) else dom, allow_override=True)
+        analyzer.update(other, IntervalSet.from_range(dom) if isinstance(dom, Range) else dom, override=True)
     condition = as_expr(cond)
     if condition.__class__ not in EXCHANGED or not isinstance(condition, ir.CompareOp) or not condition.a.dtype.is_int:
         return IntervalSet.nothing()
@@ -56,7 +56,7 @@ class _Solver:
             kind, right = ir.GE, build.add(right, 1)
         if kind is ir.EQ:
             both = (self.solve(ir.LE, left, right), self.solve(ir.GE, left, right))
-            if any(one.is_nothing for one in both):
+            if any(one.is_nothing() for one in both):
                 return IntervalSet.nothing()
             low, high = both[1].min_value, both[0].max_value
             return IntervalSet(low, high) if low is not None and high is not None else IntervalSet.nothing()
@@ -91,7 +91,7 @@ class _Solver:
     def _worst(self, kind: type[ir.CompareOp], limit: Expr) -> Expr | None:
         """The least (for at most) or greatest value of a limit over the relaxed variables; None without one."""
         found = self.sets.of(self.analyzer.simplify(limit))
-        if found.is_nothing:
+        if found.is_nothing():
             return None
         return found.min_value if kind is ir.LE else found.max_value
 

@@ -31,16 +31,16 @@ class IntervalSet:
 
     >>> IntervalSet(0, 7)
     IntervalSet[0, 7]
-    >>> IntervalSet.everything().is_everything
+    >>> IntervalSet.everything().is_everything()
     True
     """
 
-    __slots__ = ("is_nothing", "max_value", "min_value")
+    __slots__ = ("_empty", "max_value", "min_value")
 
     def __init__(self, min_value: ExprLike | None, max_value: ExprLike | None) -> None:
         self.min_value: Expr | None = None if min_value is None else as_expr(min_value)
         self.max_value: Expr | None = None if max_value is None else as_expr(max_value)
-        self.is_nothing = False
+        self._empty = False
 
     @classmethod
     def everything(cls) -> IntervalSet:
@@ -51,7 +51,7 @@ class IntervalSet:
     def nothing(cls) -> IntervalSet:
         """The empty set."""
         made = cls(None, None)
-        made.is_nothing = True
+        made._empty = True
         return made
 
     @classmethod
@@ -81,12 +81,14 @@ class IntervalSet:
             return cls(value.base, last) if value.stride.value >= 0 else cls(last, value.base)
         return cls.single_point(value) if value.dtype.is_scalar else cls.everything()
 
-    @property
+    def is_nothing(self) -> bool:
+        """Whether it is the empty set."""
+        return self._empty
+
     def is_everything(self) -> bool:
         """Whether it is known to be without end on both sides."""
-        return not self.is_nothing and self.min_value is None and self.max_value is None
+        return not self.is_nothing() and self.min_value is None and self.max_value is None
 
-    @property
     def is_single_point(self) -> bool:
         """Whether both ends are one expression."""
         low, high = self.min_value, self.max_value
@@ -100,7 +102,7 @@ class IntervalSet:
         return Range(self.min_value, analyzer.simplify(extent) if analyzer is not None else extent)
 
     def __repr__(self) -> str:
-        if self.is_nothing:
+        if self.is_nothing():
             return "IntervalSet[]"
         low = "neg_inf" if self.min_value is None else str(self.min_value)
         high = "pos_inf" if self.max_value is None else str(self.max_value)
@@ -115,9 +117,9 @@ def union_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalSet:
     """The least interval around some sets."""
     result = IntervalSet.nothing()
     for one in sets:
-        if one.is_nothing:
+        if one.is_nothing():
             continue
-        if result.is_nothing:
+        if result.is_nothing():
             result = one
             continue
         low = _pick(analyzer, build.min_, result.min_value, one.min_value)
@@ -131,7 +133,7 @@ def intersect_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalS
     low: Expr | None = None
     high: Expr | None = None
     for one in sets:
-        if one.is_nothing:
+        if one.is_nothing():
             return one
         low = (
             one.min_value
@@ -246,7 +248,7 @@ class SetEvaluator:
         domains = dict(self._domains)
         for var, low, high in found:
             domains[var] = intersect_sets(self._analyzer, [domains[var], IntervalSet(low, high)])
-            if domains[var].is_nothing:
+            if domains[var].is_nothing():
                 return None
         return domains
 
@@ -276,10 +278,10 @@ class SetEvaluator:
         kind = op.__class__
         if op.__class__ is Var:
             return self._variable(op)
-        if any(part.is_nothing for part in parts):
+        if any(part.is_nothing() for part in parts):
             return IntervalSet.nothing()
         chooses = kind is ir.Select or (op.__class__ is ir.Call and op.op is _ITE)
-        if parts and all(part.is_single_point for part in parts) and kind is not ir.Ramp and not op.dtype.is_vector:
+        if parts and all(part.is_single_point() for part in parts) and kind is not ir.Ramp and not op.dtype.is_vector:
             if not chooses and kind is not ir.Let:
                 return self._point(op, parts)
         if kind is ir.Add or kind is ir.Sub:
@@ -326,7 +328,7 @@ class SetEvaluator:
         domain = self._domains.get(var)
         if domain is None:
             return IntervalSet.single_point(var)
-        if domain.is_nothing:
+        if domain.is_nothing():
             return domain
         # A domain may be in terms of other variables of the map (a triangular loop): those are relaxed too.
         others = SetEvaluator(self._analyzer, {v: d for v, d in self._domains.items() if v is not var})
@@ -360,10 +362,10 @@ class SetEvaluator:
         return known[0] if len(known) == 1 else self._analyzer.simplify(choose(known[0], known[1]))
 
     def _product(self, a: IntervalSet, b: IntervalSet) -> IntervalSet:
-        if not b.is_single_point:
+        if not b.is_single_point():
             a, b = b, a
         prove = self._analyzer.can_prove
-        if not b.is_single_point:
+        if not b.is_single_point():
             if all(e is not None and prove(build.ge(e, 0)) for e in (a.min_value, b.min_value)):
                 return IntervalSet(
                     self._apply(build.mul, a.min_value, b.min_value), self._apply(build.mul, a.max_value, b.max_value)
@@ -386,8 +388,13 @@ class SetEvaluator:
     def _division(self, op: Expr, a: IntervalSet, b: IntervalSet) -> IntervalSet:
         kind = op.__class__
         prove = self._analyzer.can_prove
-        if not b.is_single_point or b.min_value is None or not prove(build.gt(b.min_value, 0)):
-            if b.is_single_point and isinstance(b.min_value, IntImm) and b.min_value.value < 0 and kind is ir.FloorDiv:
+        if not b.is_single_point() or b.min_value is None or not prove(build.gt(b.min_value, 0)):
+            if (
+                b.is_single_point()
+                and isinstance(b.min_value, IntImm)
+                and b.min_value.value < 0
+                and kind is ir.FloorDiv
+            ):
                 negated = IntervalSet(self._negated(a.max_value), self._negated(a.min_value))
                 return self._floordiv(negated, IntervalSet.single_point(build.neg(b.min_value)))
             return IntervalSet.everything()
@@ -426,7 +433,7 @@ class SetEvaluator:
         return IntervalSet(IntImm(divisor.dtype, 0), self._analyzer.simplify(build.sub(divisor, 1)))
 
     def _ramp(self, op: ir.Ramp, base: IntervalSet, stride: IntervalSet) -> IntervalSet:
-        if not stride.is_single_point or stride.min_value is None:
+        if not stride.is_single_point() or stride.min_value is None:
             return IntervalSet.everything()
         lanes = op.lanes if isinstance(op.lanes, int) else build.cast(stride.min_value.dtype, op.lanes)
         reach = build.mul(stride.min_value, build.sub(lanes, 1))

@@ -72,7 +72,7 @@ def _of_form(
                 continue
             ends = of(atom)
             end = ends.min_value if coefficient > 0 else ends.max_value
-            if atom.dtype is not var.dtype or end is None or ends.is_nothing:
+            if atom.dtype is not var.dtype or end is None or ends.is_nothing():
                 least = None
             else:
                 least = build.add(least, build.mul(end, IntImm(var.dtype, coefficient)))

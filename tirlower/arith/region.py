@@ -48,7 +48,7 @@ def union_lower_bound(sets: Iterable[IntervalSet], analyzer: Analyzer | None = N
     prove = analyzer.can_prove
     groups: list[IntervalSet] = []
     for one in sets:
-        if one.is_nothing:
+        if one.is_nothing():
             continue
         joined = one
         rest: list[IntervalSet] = []
@@ -163,7 +163,7 @@ def estimate_region_upper_bound(
     for dom in region:
         low = evaluator.of(analyzer.simplify(dom.min))
         high = evaluator.of(analyzer.simplify(build.sub(build.add(dom.min, dom.extent), 1)))
-        if low.is_nothing or high.is_nothing:
+        if low.is_nothing() or high.is_nothing():
             result.append(IntervalSet.nothing())
         else:
             result.append(IntervalSet(low.min_value, high.max_value))

@@ -416,11 +416,12 @@ def full_name(name: str) -> str:
 
 
 def _registered(name: str) -> type[Pass] | None:
+    name = name.removeprefix("tir.transform.")
     return Pass.registry.get(name) or Pass.registry.get(f"tir.{name}")
 
 
 def find_pass(name: str) -> type[Pass]:
-    """The class of a pass by its name, with or without ``tir.``. Raises naming the nearest."""
+    """The class of a pass by its name, with or without ``tir.`` or ``tir.transform.``. Raises naming the nearest."""
     found = _registered(name)
     if found is None:
         load_all()

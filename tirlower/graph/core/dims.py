@@ -251,12 +251,12 @@ class DimEnv:
         self._by_cases.clear()
         self.dims[one.name] = one
         if one.high is None:
-            self.analyzer.update(one.var, ConstIntBound(one.low, ConstIntBound.POS_INF), allow_override=True)
+            self.analyzer.update(one.var, ConstIntBound(one.low, ConstIntBound.POS_INF), override=True)
         else:
             within = Range(const(one.low, INT64), const(one.high - one.low + 1, INT64))
             self.analyzer.bind(one.var, within, allow_override=True)
         if one.multiple_of != 1:
-            self.analyzer.update(one.var, ModularSet(one.multiple_of, 0), allow_override=True)
+            self.analyzer.update(one.var, ModularSet(one.multiple_of, 0), override=True)
 
     def __iter__(self) -> Iterator[Dim]:
         return iter(self.dims.values())
