@@ -28,8 +28,11 @@ _STRING_CODE = 11
 _SHAPE, _ARRAY = Op.get("tir.tvm_stack_make_shape"), Op.get("tir.tvm_stack_make_array")
 _PACKED = {Op.get("tir.tvm_call_packed"): Op.get("tir.tvm_call_packed_lowered"),
            Op.get("tir.tvm_call_cpacked"): Op.get("tir.tvm_call_cpacked_lowered")}  # fmt: skip
+_SET_ITEM = {Op.get("tir.anylist_setitem_call_packed"): Op.get("tir.tvm_call_packed"),
+             Op.get("tir.anylist_setitem_call_cpacked"): Op.get("tir.tvm_call_cpacked")}  # fmt: skip
+_GET_ITEM, _RESET_ITEM = Op.get("tir.anylist_getitem"), Op.get("tir.anylist_resetitem")
 _DMA = frozenset(Op.get(f"tir.{name}") for name in ("dma_copy", "dma_wait", "dma_start_group", "dma_end_group"))
-_LOWERED = frozenset((_SHAPE, _ARRAY, *_PACKED))
+_LOWERED = frozenset((_SHAPE, _ARRAY, *_PACKED, *_SET_ITEM))
 _STRUCT_GET = Op.get("tir.tvm_struct_get")
 _ALLOC_ND = Op.get("tir.nd_mem_alloc_with_scope")
 _ALLOC_ND_SLOTS = 8
@@ -53,6 +56,8 @@ class Uses:
             self.arrays += 1
         elif op.op in _PACKED:
             self.values += len(op.args)  # without the name, with the result
+        elif op.op in _SET_ITEM:
+            self.values += len(op.args) - 2
         elif op.op in _DMA:
             self.values += len(op.args) + 1
         elif op.op is _ALLOC_ND:
@@ -210,8 +215,8 @@ class CallLowerer(Mutator):
         if op.op is _IF:
             for arm in op.args[1:]:
                 self.refuse_calls(arm, "an arm of an if_then_else")
-        elif op.op in _PACKED and self.opaque:
-            for arg in op.args[1:]:
+        elif (op.op in _PACKED or op.op in _SET_ITEM) and self.opaque:
+            for arg in op.args[3 if op.op in _SET_ITEM else 1 :]:
                 if side_effect(arg) > Purity.PURE and not _is_descriptor(arg):
                     raise TransformError(
                         f"{op} follows another call in its statement, which may change what its argument {arg} reads",
@@ -227,6 +232,10 @@ class CallLowerer(Mutator):
             made = self._array(op)
         elif op.op in _PACKED:
             made = self._packed(op)
+        elif op.op in _SET_ITEM:
+            made = self._set_item(op)
+        elif op.op is _RESET_ITEM:
+            made = build.call("tir.call_extern", StringImm("TVMBackendAnyListResetItem"), *op.args, dtype=op.dtype)
         elif op.op in _DMA and self.device is not None:
             name = StringImm(f"device_api.{self.device}.{op.op.short}")  # type: ignore[union-attr]
             made = self._packed(build.call("tir.tvm_call_packed", name, *op.args, span=op.span))  # type: ignore[arg-type]
@@ -272,7 +281,7 @@ class CallLowerer(Mutator):
     def _set(self, stack: Var, index: int, what: StructField, value: Expr) -> None:
         self.prepared.append(Evaluate(build.call("tir.tvm_struct_set", stack, index, int(what), value)))
 
-    def _packed(self, op: Call) -> Expr:
+    def _packed(self, op: Call) -> Call:
         """The arguments and their type codes are stored; the call names their range."""
         name, *args = op.args
         stack, _ = self.stack.memory("stack_value", "arg_value", self.room[2])
@@ -282,6 +291,10 @@ class CallLowerer(Mutator):
         end = begin + len(args)
         self.used.values = end + 1  # the result stands after the arguments
         for number, arg in enumerate(args, begin):
+            if isinstance(arg, Call) and arg.op is _GET_ITEM:
+                place = (*arg.args, stack, codes.data, const(number, INT32))
+                self._extern("TVMBackendAnyListSetPackedArg", place)
+                continue
             value, code = self._argument(op, arg)
             self._set(stack, number, StructField.VALUE, value)
             self.prepared.append(BufferStore(codes, const(code, INT32), (const(number, INT32),)))
@@ -291,6 +304,19 @@ class CallLowerer(Mutator):
             op.dtype,
             span=op.span,
         )
+
+    def _set_item(self, op: Call) -> Expr:
+        """The call is made ahead; its result is moved from the stack into the list."""
+        at, called = op.args[:2], _SET_ITEM[op.op]  # type: ignore[index]
+        call = self._packed(Call(called, op.args[2:], op.dtype, span=op.span))
+        self.prepared.append(Evaluate(call))
+        _, stack, codes, _, end = call.args
+        name = StringImm("TVMBackendAnyListMoveFromPackedReturn")
+        return build.call("tir.call_extern", name, *at, stack, codes, end, dtype=op.dtype)
+
+    def _extern(self, name: str, args: tuple[Expr, ...]) -> None:
+        """A function of the host is called ahead of the statement."""
+        self.prepared.append(Evaluate(build.call("tir.call_extern", StringImm(name), *args, dtype=INT32)))
 
     def _argument(self, op: Call, arg: Expr) -> tuple[Expr, int]:
         """A packed value, and its type code."""

@@ -489,6 +489,44 @@ def scale(A: T.Buffer((8,), "float32"), k: T.float64) -> T.int64:
         unregister_symbol("scale")
 
 
+def test_items_of_a_list_are_passed_kept_and_dropped() -> None:
+    """The host's list is a table here: an item is put among the arguments, the result is taken from the stack."""
+    text = """
+@T.prim_func
+def f(h: T.handle, n: T.int32):
+    T.anylist_setitem_call_packed(h, n + 1, "note", 7, T.anylist_getitem(h, 0), T.anylist_getitem(h, n))
+    T.anylist_setitem_call_cpacked(h, 0, "note", T.anylist_getitem(h, n + 1))
+    T.anylist_resetitem(h, n)
+    T.evaluate(T.tvm_call_packed("note", T.anylist_getitem(h, 0), 1.5))
+"""
+    func = parse(text)
+    same_function(parse(func.script()), func)
+    items = {0: 100, 3: 300}
+
+    def pass_item(_: object, index: int, stack: Struct, codes: Pointer, at: int) -> int:
+        stack.set(at, FieldKind.VALUE, items[index])
+        return 0
+
+    def keep(_: object, index: int, stack: Struct, codes: Pointer, at: int) -> int:
+        items[index] = stack.get(at, FieldKind.VALUE)
+        return 0
+
+    def drop(_: object, index: int) -> int:
+        del items[index]
+        return 0
+
+    names = {"SetPackedArg": pass_item, "MoveFromPackedReturn": keep, "ResetItem": drop}
+    for name, one in names.items():
+        register_extern(f"TVMBackendAnyList{name}", one)
+    try:
+        interpret(check(LowerTVMBuiltin(), on_processor(func), execute=False), 0, 3)
+    finally:
+        for name in names:
+            register_extern(f"TVMBackendAnyList{name}", None)
+    assert seen == [[7, 100, 300], [13], [21, 1.5]]
+    assert items == {0: 21, 4: 13}
+
+
 def test_memory_of_another_device_needs_its_number() -> None:
     func = function("""    with T.attr("default", "device_type", 2):
         B = T.alloc_buffer((1024,), "float32")

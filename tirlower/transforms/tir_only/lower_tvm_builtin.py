@@ -246,6 +246,8 @@ class LowerTVMBuiltin(FuncPass):
       int64, floats as float64) with their type codes in ``stack_tcode``, and become ``…_lowered(name, values, codes, begin,
       end)``; the result goes to ``end``. The stacks are allocated at the head of the function, and of each parallel loop's
       body, which may run on another thread.
+    - ``anylist_setitem_call_packed`` becomes such a call and ``TVMBackendAnyListMoveFromPackedReturn``; ``anylist_getitem`` among
+      the arguments of a call ``TVMBackendAnyListSetPackedArg``, ``anylist_resetitem`` ``TVMBackendAnyListResetItem``: functions of the host.
     - An allocation in scope ``global`` of 1024 bytes or more, or of unknown size, or for another device, becomes
       ``TVMBackendAllocWorkspace`` and, in the attribute ``storage_alignment`` of 64 bytes, a declaration of the buffer, what
       follows it, and ``TVMBackendFreeWorkspace`` where its scope ends, and ahead of each return, break or continue that
