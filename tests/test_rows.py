@@ -24,6 +24,7 @@ from bench.rows.naive import (
     transpose,
 )
 from bench.rows.report import Row, report, rows_of, table
+from bench.rows.sweeps import histogram
 
 X, Y = np.random.default_rng(0).standard_normal((2, 9, 9), dtype=np.float32)
 
@@ -84,6 +85,12 @@ def test_attention_is_numpys():
     tl.interpret(attention("block", 2, 5, 5, 4), q, k, v, out)
     powers = np.exp(q @ k.swapaxes(1, 2) / 2)
     np.testing.assert_allclose(out, powers / powers.sum(axis=2, keepdims=True) @ v, rtol=1e-4, atol=1e-5)
+
+
+def test_sweeps_are_numpys():
+    data, counts = np.random.default_rng(2).integers(0, 256, 70).astype(np.uint8), np.empty(256, np.int32)
+    tl.interpret(histogram("plain", 70), data, counts)
+    assert (counts == np.bincount(data, minlength=256)).all()
 
 
 def test_both_forms_of_a_convolution_are_one():

@@ -13,7 +13,7 @@ from bench.by_hand.case import Maker
 
 CLASSES = (
     "product", "small_batched", "matvec", "convolution", "attention",
-    "row_chains", "column_sum", "elementwise", "stencil", "permutation", "jacobi", "scan",
+    "row_chains", "column_sum", "elementwise", "stencil", "permutation", "jacobi", "scan", "histogram",
 )  # fmt: skip
 """The files, in the order of the table. Each has two tables of cases: ``CASES`` are measured, ``SMALL`` ones are tested."""
 

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from bench.by_hand.stencil import NINTH
+from bench.rows.sweeps import histogram
 from tirlower.ir import PrimFunc
 from tirlower.script import tir as T
 
@@ -419,5 +420,6 @@ NAIVE: Mapping[str, Mapping[str, Maker]] = {
     "blur 3×3 4096²": {"plain": partial(blur, "plain", 4096, 4096)},
     "attention 8×1024×64": {"block": partial(attention, "block", 8, 1024, 1024, 64)},
     "transpose 4096²": {"plain": partial(transpose, "plain", 4096)},
+    "histogram 16M bytes": {"plain": partial(histogram, "plain", 1 << 24)},
 }
 """By the name of the kernel by hand: the forms in which its formula is written."""

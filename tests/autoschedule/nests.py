@@ -15,6 +15,7 @@ import pytest
 
 import tirlower as tl
 from tirlower.autoschedule import choose
+from tirlower.autoschedule.recipes import histogram
 from tirlower.diagnostics import TirError
 from tirlower.script import parse
 
@@ -62,7 +63,11 @@ class Nests:
 
     def extent(self, size: str) -> str:
         """A size in the head: a name of its own where the call brings it."""
-        return f'"{size}"' if self.symbolic else str(self.sizes[size])
+        return f'"{size}"' if self.symbolic and not size.isdigit() else str(self.size(size))
+
+    def size(self, name: str) -> int:
+        """A size in a call: a name's, or a number itself."""
+        return int(name) if name.isdigit() else self.sizes[name]
 
     def bound(self, size: str) -> str:
         """A size in a loop."""
@@ -224,8 +229,20 @@ def _odd(p: Nests) -> list[str]:
     )
 
 
+def _histogram(p: Nests) -> list[str]:
+    (i, j) = p.loops("n", "m")
+    loops = [i, j] if p.rng.random() < 0.5 else [i]
+    shape, at = tuple(size for _, size in loops), ", ".join(var for var, _ in loops)
+    data, weights = p.array(*shape, dtype="uint8"), p.array(*shape)
+    table = p.array("256", old=False)
+    place = f'{table}[T.Cast("int32", {data}[{at}])]'
+    weight = p.rng.choice((f"{weights}[{at}]", f"T.{p.dtype}(1)"))
+    update = p.rng.choice(("{0} + {1}", "{0} + {1}", "T.max({0}, {1})", "{0} * {1}", "{0} - {1}"))
+    return p.nest(loops, [f"{place} = {update.format(place, weight)}"])
+
+
 KINDS = (
-    _elementwise, _elementwise, _chain, _product, _product, _block, _sums, _softmax, _transpose, _stencil, _triangle, _carried, _odd,
+    _elementwise, _elementwise, _chain, _product, _product, _block, _sums, _softmax, _transpose, _stencil, _triangle, _carried, _odd, _histogram,
 )  # fmt: skip
 
 
@@ -240,7 +257,7 @@ def check(seed: int) -> bool:
         return False  # code for a processor that this one is not
     exact = all(nest.exactness == "bitwise equal" for nest in made.report().nests)
     rng = np.random.default_rng(seed)
-    first = [_values(rng, dtype, [program.sizes[size] for size in shape]) for _, dtype, shape in program.params]
+    first = [_values(rng, dtype, [program.size(size) for size in shape]) for _, dtype, shape in program.params]
     calls = [list(range(len(first)))]
     same = [
         (a, b)
@@ -284,6 +301,9 @@ def main() -> None:
     taken = faults = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choose, "WORTH", float("inf"))
+        patch.setattr(histogram, "SHARE", float("inf"))
+        patch.setattr(histogram, "PARALLEL_SECONDS", 0.0)
+        patch.setattr(histogram, "PIECE", 8)
         for seed in range(given.seed, given.seed + given.count):
             try:
                 taken += check(seed)

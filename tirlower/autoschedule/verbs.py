@@ -52,7 +52,7 @@ class Verbs(Protocol):
     def fission(self, loop: LoopRV, at: int | None = None) -> list[LoopRV]:
         """Give each statement of a loop's body a loop of its own."""
 
-    def parallel(self, loop: LoopRV) -> None:
+    def parallel(self, loop: LoopRV, *, reduction: bool = False) -> None:
         """Run a loop in parallel."""
 
     def vectorize(

@@ -43,13 +43,22 @@ def enough_work(nests: Iterable[Nest], seconds: float, least: float = PARALLEL_S
     return f"{product} >= T.float64({max(1, round(typical * least / max(seconds, 1e-12)))})"
 
 
-def in_parallel(sch: Verbs, loop: LoopRV, nests: Sequence[Nest], seconds: float) -> None:
+def in_parallel(
+    sch: Verbs,
+    loop: LoopRV,
+    nests: Sequence[Nest],
+    seconds: float,
+    least: float = PARALLEL_SECONDS,
+    *,
+    reduction: bool = False,
+) -> None:
     """Run a loop in parallel; where sizes are known to the caller alone, in a version for calls with enough to do, beside the
-    serial one. ``seconds`` is the time of the nests in parallel."""
-    condition = enough_work(nests, seconds)
+    serial one. ``seconds`` is the time of the nests in parallel, ``least`` the one from which on that pays; with a
+    ``reduction`` threads have partial results."""
+    condition = enough_work(nests, seconds, least)
     if condition:
         sch.specialize(loop, condition)
-    sch.parallel(loop)
+    sch.parallel(loop, reduction=reduction)
 
 
 def where_wide(sch: Verbs, where: LoopRV, loop: Loop, size: int) -> None:
@@ -59,9 +68,9 @@ def where_wide(sch: Verbs, where: LoopRV, loop: Loop, size: int) -> None:
         sch.specialize(where, f"{loop.node.extent} >= {size}")
 
 
-def said(nests: Sequence[Nest], seconds: float) -> str:
+def said(nests: Sequence[Nest], seconds: float, least: float = PARALLEL_SECONDS) -> str:
     """What the report says of the versions of :func:`in_parallel`; nothing where there is one."""
-    condition = enough_work(nests, seconds)
+    condition = enough_work(nests, seconds, least)
     short = condition.replace('T.Cast("float64", ', "").replace("T.float64(", "").replace(")", "")
     return f"two versions: parallel where {short}" if condition else ""
 

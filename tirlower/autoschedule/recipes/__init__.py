@@ -10,6 +10,7 @@ from tirlower.autoschedule.recipes.contraction import CONTRACTION
 from tirlower.autoschedule.recipes.elementwise import ELEMENTWISE
 from tirlower.autoschedule.recipes.epilogue import EPILOGUE, UNKNOWN_EPILOGUE
 from tirlower.autoschedule.recipes.fallback import FALLBACK
+from tirlower.autoschedule.recipes.histogram import HISTOGRAM
 from tirlower.autoschedule.recipes.permutation import PERMUTATION
 from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
 from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
@@ -25,6 +26,7 @@ RECIPES: Final[tuple[AnyRecipe, ...]] = (
     WINDOW,
     ROW_CHAIN,
     COLUMN_REDUCTION,
+    HISTOGRAM,
     PERMUTATION,
     ELEMENTWISE,
     FALLBACK,
