@@ -68,8 +68,7 @@ class _Proof(MovedGroup):
 
     def _readers(self, program: Instances, data: Var) -> list[Access]:
         """The accesses of the result by others: reads."""
-        moved = {*self.old, *self.new}
-        found = [one for one in program.scop.accesses if one.data is data and one.statement not in moved]
+        found = [one for one in program.scop.accesses if one.data is data and one.statement not in self.changed]
         need(bool(found) and not any(one.is_write for one in found))
         for read in found:
             self.plain_element(program, read)

@@ -42,12 +42,13 @@ class MovedGroup:
         self.staying = staying
         self.before_boxes, self.after_boxes = Boxes(before), Boxes(after)
         need(not (before.scop.pointers.any_wild or after.scop.pointers.any_wild))
-        moved = set(changed)
+        self.changed = moved = set(changed)
         self.old = [one for one in before.scop.statements if one in moved]
         self.new = [one for one in after.scop.statements if one in moved]
         need(bool(self.old) and bool(self.new))
         self.same_loop: dict[Loop, Loop] = {}
         self.renamed: set[Var] = set()
+        self.stayed: dict[Statement, Statement] = {}
 
     # The others
 
@@ -55,9 +56,8 @@ class MovedGroup:
         """All other statements stay, with the names that they use."""
         mine, theirs = named_values(self.before.scop), named_values(self.after.scop)
         other = self.renamed = {var for var, _ in mine ^ theirs}
-        moved = {*self.old, *self.new}
-        rest = [one for one in self.before.scop.statements if one not in moved]
-        stay = [one for one in self.after.scop.statements if one not in moved]
+        rest = [one for one in self.before.scop.statements if one not in self.changed]
+        stay = [one for one in self.after.scop.statements if one not in self.changed]
         need(len(rest) == len(stay))
         loops: dict[Loop, Loop] = {}
         for was, now in zip(rest, stay, strict=True):
@@ -74,6 +74,7 @@ class MovedGroup:
             need(not other or not any(mentions(bound, other) for loop in now.loops for bound in _bounds(loop)))
         need(len(set(loops.values())) == len(loops))
         self.same_loop = loops
+        self.stayed = dict(zip(rest, stay, strict=True))
 
     @staticmethod
     def home(program: Instances, access: Access) -> list[Var] | None:
@@ -246,16 +247,17 @@ class MovedGroup:
         old = self.before_boxes.box(Touched(was, self.before_boxes.forms(was), ()), self.around, conditions=())
         new = self.after_boxes.box(Touched(now, self.after_boxes.forms(now), ()), tuple(around), conditions=())
         digits = [{var for one in box.digits for var in one} for box in (old, new)]
-        self.sums = [loop for loop in self.own if loop.var not in digits[0] and not self._is_single(self.before, loop)]
+        self.sums = [loop for loop in self.own if loop.var not in digits[0] and not self.is_single(self.before, loop)]
         self.inner = [
             loop
             for loop in now.loops[len(around) :]
-            if loop.var not in digits[1] and not self._is_single(self.after, loop)
+            if loop.var not in digits[1] and not self.is_single(self.after, loop)
         ]
         return old, new
 
     @staticmethod
-    def _is_single(program: Instances, loop: Loop) -> bool:
+    def is_single(program: Instances, loop: Loop) -> bool:
+        """Whether a loop has one iteration."""
         low, high = program.scop.space.interval_of_dim(loop.var)
         return low == high and loop.extent is not None and loop.extent.is_constant and loop.extent.const == 1
 

@@ -33,6 +33,7 @@ from tirlower.poly.isl import available, isl
 from tirlower.poly.left_out import is_quiet
 from tirlower.poly.one_to_one import one_to_one
 from tirlower.poly.put_in_place import put_in_place
+from tirlower.poly.run_earlier import run_earlier
 from tirlower.poly.scop import Access, Scop, Statement
 from tirlower.poly.through_copies import fed_through_copies
 from tirlower.poly.to_isl import parameters
@@ -161,12 +162,14 @@ class _Question:
         else:
             moved = *given, self.changed, self.staying
             proved = begun_earlier(*moved) or computed_again(*moved)
+            proved = proved or run_earlier(*given, (), self.changed, self.staying)
         return PROVED if proved else None
 
     def in_place(self, handed: Sequence[Handed]) -> Verdict | None:
         """A proof that needs no flow of values, where all that changed is that a value is computed where it was read."""
         given = self.before, self.after, self.twins
-        return PROVED if put_in_place(*given, handed, self.changed, self.staying) else None
+        more = handed, self.changed, self.staying
+        return PROVED if put_in_place(*given, *more) or run_earlier(*given, *more) else None
 
     def _fixtures(self) -> Verdict | None:
         if not self.changed:
