@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tirlower.diagnostics import ScriptError
+from tirlower.diagnostics import ScriptError, WellFormedError
 from tirlower.ir import IfThenElse, IRModule, PrimFunc, Var
 from tirlower.script import parse
 
@@ -54,6 +54,27 @@ def f(A: T.Buffer((size,), "int32")):
     first, second, last = func.body.stmts
     assert first.extent.value == 8 and second.extent.value == 6 and first.body.value.value == 4
     assert isinstance(last.value, Var) and last.value.name == "n"
+
+
+@pytest.mark.parametrize("where", ["@T.prim_func(check_well_formed={})", "@I.ir_module(check_well_formed={})"])
+def test_a_text_says_itself_that_it_is_not_checked(where):
+    body = [
+        "i = T.int32()",
+        "with T.LetStmt(n, var=i):",
+        "    T.evaluate(i)",
+        "with T.LetStmt(n, var=i):",
+        "    T.evaluate(i)",
+    ]
+    lines = ["@T.prim_func", "def f(n: T.int32):", *[f"    {line}" for line in body]]
+    text = "\n".join(
+        ["{}", *lines[1:]] if "prim_func" in where else ["{}", "class M:", *[f"    {one}" for one in lines]]
+    )
+    made = parse(text.format(where.format(False)))
+    func = made["f"] if isinstance(made, IRModule) else made
+    first, second = func.body.stmts
+    assert first.stmts[0].var is second.stmts[0].var
+    with pytest.raises(WellFormedError, match="defined twice"):
+        parse(text.format(where.format(True)))
 
 
 def test_extra_names():

@@ -243,7 +243,7 @@ def parse(
     ``T`` and ``I`` are known without an import; ``extra_vars`` adds names that the text may use; ``name`` is shown in
     messages. Nothing of the text runs as Python: only the dialect is evaluated. A ``def`` without a decorator is a
     prim_func. Constants, variables (``n = T.int32()``) and macros may stand before the definition.
-    ``check_well_formed=False`` skips the check of the IR's rules. Raises :class:`~tirlower.diagnostics.ScriptError`.
+    ``check_well_formed=False``, here or in the decorator of the definition, skips the check of the IR's rules. Raises :class:`~tirlower.diagnostics.ScriptError`.
 
     >>> func = parse('''
     ... def f(A: T.Buffer((8,), "float32")):
@@ -266,7 +266,14 @@ def _parse_text(text: str, name: str, values: dict[str, object], check_well_form
     # A function of its own, so that the syntax tree is gone before the garbage collector looks around again.
     scope = PythonScope([values, SAFE_BUILTINS])
     tree, source = parse_text(text, name)
-    return _parsed(lambda: _text(tree, source, scope, values), source, check_well_formed)
+    return _parsed(lambda: _text(tree, source, scope, values), source, check_well_formed and not _unchecked(tree))
+
+
+def _unchecked(tree: ast.Module) -> bool:
+    """Whether the decorator of a text's definition says that it is not checked."""
+    calls = [d for node in tree.body for d in getattr(node, "decorator_list", ()) if isinstance(d, ast.Call)]
+    said = [k.value for call in calls for k in call.keywords if k.arg == "check_well_formed"]
+    return any(isinstance(value, ast.Constant) and value.value is False for value in said)
 
 
 def _text(tree: ast.Module, source: Source, scope: PythonScope, values: dict[str, object]) -> PrimFunc | IRModule:
