@@ -391,3 +391,22 @@ def test_outside_a_script_values_are_plain_functions():
         T.vectorised
     with pytest.raises(Exception, match="only inside a prim_func"):
         T.evaluate(1)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("T.Broadcast(n, 'float32')", "the number of lanes is an integer, got 'float32'"),
+        ("T.BufferRegion(n, [n])", "a region is of a buffer, got Var n"),
+        ("T.IntImm('int32', n)", r"T.IntImm takes a dtype and a number, got Var\(n\)"),
+        ("T.FloatImm('float32', 'x')", "T.FloatImm takes a dtype and a number, got 'x'"),
+        ("T.bitwise_and(n, n, n)", r"T.bitwise_and: too many positional arguments[\s\S]*it takes a, b$"),
+        ("T.bitwise_not(n, n)", r"T.bitwise_not: too many positional arguments[\s\S]*it takes a$"),
+        ("T.infinity('int32')", r"int32 has no infinity[\s\S]*T.max_value\('int32'\)"),
+        ("T.reinterpret(dtype='int32')", "T.reinterpret takes a dtype and a value, got 1 arguments"),
+    ],
+)
+def test_arguments_of_another_kind_are_named_and_not_an_error_of_python(call, said):
+    with pytest.raises(ScriptError, match=said) as error:
+        parse(f"def f(n: T.int32):\n    T.evaluate({call})\n")
+    assert error.value.lineno == 2

@@ -476,6 +476,8 @@ class BufferRegion(Node):
 
     def check(self) -> None:
         """One range for each dimension."""
+        if not isinstance(self.buffer, Buffer):
+            raise TirError(f"a region is of a buffer, got {type(self.buffer).__name__} {self.buffer}")
         if len(self.region) != len(self.buffer.shape):
             raise WellFormedError(
                 f"a region of buffer {self.buffer.name!r} has {len(self.buffer.shape)} ranges, got {len(self.region)}"

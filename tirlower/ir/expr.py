@@ -684,6 +684,8 @@ def _lanes(value: Expr | SupportsInt) -> int | Expr:
         if isinstance(value, Mul) and isinstance(value.a, IntImm) and not isinstance(value.b, IntImm):
             return Mul(value.b, value.a, span=value.span)  # the one form of a number of scalable lanes
         return value.value if isinstance(value, IntImm) else value
+    if isinstance(value, str):
+        raise TirError(f"the number of lanes is an integer, got {value!r}")
     return int(value)
 
 

@@ -16,6 +16,7 @@ from tirlower.script.scope import MISSING
 
 __all__ = [
     "NAMESPACES", "GlobalCallee", "ModuleRef", "Namespace", "call_tir", "computes", "infers_dtype", "is_header",
+    "names_a_span",
 ]  # fmt: skip
 
 
@@ -127,3 +128,11 @@ def infers_dtype(func: object) -> bool:
     if module not in _OPERATIONS and not (module == "tirlower.script.statement_forms" and name in ("ret", "assume")):
         return False
     return name[:1].islower() and "dtype" not in inspect.signature(func).parameters
+
+
+def names_a_span(func: object, count: int) -> bool:
+    """Whether so many arguments of an operation's function reach its ``span``, which a script does not give."""
+    if not isinstance(func, FunctionType) or func.__module__ not in _OPERATIONS:
+        return False
+    names = func.__code__.co_varnames[: func.__code__.co_argcount]
+    return "span" in names[:count]

@@ -287,13 +287,20 @@ def var(dtype: PointerType | str, name: str = "") -> Var:
     return Var_(name, dtype)
 
 
+def _need_number(value: object, what: str) -> None:
+    if isinstance(value, str) or not (hasattr(value, "__float__") or hasattr(value, "__int__")):
+        raise TirError(f"{what} takes a dtype and a number, got {value!r}")
+
+
 def IntImm_(dtype: str, value: int) -> Expr:
     """An integer constant."""
+    _need_number(value, "T.IntImm")
     return IntImm(DataType(str(dtype)), value)
 
 
 def FloatImm_(dtype: str, value: float) -> Expr:
     """A float constant."""
+    _need_number(value, "T.FloatImm")
     return FloatImm(DataType(str(dtype)), float(value))
 
 
@@ -369,9 +376,9 @@ def get_vscale_expr(dtype: str, min_size: int = 128) -> Expr:
 
 
 def infinity(dtype: str) -> Expr:
-    """Infinity of a float dtype. Raises :class:`TirError` for those of 4 and 6 bits, which have none."""
+    """Infinity of a float dtype. Raises :class:`TirError` for integers and floats of 4 and 6 bits, which have none."""
     kind = DataType(str(dtype))
-    if not kind.element.holds(math.inf):
+    if not kind.element.is_float or not kind.element.holds(math.inf):
         raise TirError(f"{kind!s} has no infinity", help=f"T.max_value({str(kind)!r}) is its greatest value")
     return const(math.inf, kind)
 
@@ -388,9 +395,9 @@ def max_value(dtype: str) -> Expr:
 
 def reinterpret(*args: ExprLike, dtype: str | None = None) -> Expr:
     """The bits of a value seen as another dtype: ``T.reinterpret("int32", x)``."""
+    if len(args) != (2 if dtype is None else 1):
+        raise TirError(f"T.reinterpret takes a dtype and a value, got {len(args) + (dtype is not None)} arguments")
     if dtype is None:
-        if len(args) != 2:
-            raise TirError(f"T.reinterpret takes a dtype and a value, got {len(args)} arguments")
         if not isinstance(args[0], str):
             args = args[::-1]
         return build.reinterpret(str(args[0]), args[1])

@@ -26,7 +26,15 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt
 from tirlower.script.forms import Frame, MetaVar, ScopeName, Sliced, TypeFunc
-from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef, computes, infers_dtype, is_header
+from tirlower.script.namespace import (
+    NAMESPACES,
+    GlobalCallee,
+    ModuleRef,
+    computes,
+    infers_dtype,
+    is_header,
+    names_a_span,
+)
 from tirlower.script.python_helpers import ScriptLambda, call_helper, is_helper
 from tirlower.script.python_words import (
     BUFFER_REMEDIES,
@@ -524,6 +532,8 @@ class Evaluator(Places):
         if getattr(func, "__module__", "").startswith("tirlower.") or isinstance(func, TypeFunc):
             args = [as_dtype(arg) for arg in args]
             kwargs = {key: as_dtype(value) for key, value in kwargs.items()}
+        if names_a_span(func, len(args)):
+            raise self.call_error(func, args, kwargs, node, TypeError("too many positional arguments"))
         try:
             return func(*args, **kwargs)
         except TypeError as err:

@@ -86,6 +86,8 @@ class Places(Builder):
             signature = inspect.signature(func)
         except (TypeError, ValueError):
             return self.explain(err, node)
+        given = [one for name, one in signature.parameters.items() if name != "span"]
+        signature = signature.replace(parameters=given)
         shown = ast.unparse(node.func)
         try:
             signature.bind(*args, **kwargs)
