@@ -9,33 +9,31 @@ class derived from it, must end it: nothing else may, least of all a signal or t
 
 from __future__ import annotations
 
+import atexit
+import functools
+import json
+import os
 import re
-import resource
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PROGRAMS", "Outcome", "expected_of", "parts_of", "run_program"]
+from tests.hostile.process import ENDED_BY, limit
+
+__all__ = ["PROGRAMS", "Outcome", "expected_of", "is_plain", "parts_of", "run_program"]
 
 PROGRAMS = Path(__file__).parent / "programs"
-MEMORY = 16 << 30
+ROOT = Path(__file__).parents[2]
 SECONDS = 30.0
 
 _EXPECT = re.compile(r"^# expect: (\w+)$", re.MULTILINE)
 _PARTS = re.compile(r"^# parts: (\d+)$", re.MULTILINE)
-_RUNNER = """
-import runpy, sys
-del sys.argv[0]
-try:
-    runpy.run_path(sys.argv[0], run_name="__main__")
-except Exception as error:
-    import traceback
-    traceback.print_exc()
-    print("ended by:", *(kind.__name__ for kind in type(error).__mro__), file=sys.stderr)
-    sys.exit(3)
-"""
+_IMPORTS = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
+_PLAIN = {"functools", "math", "ml_dtypes", "numpy", "tirlower", "warnings"}
 
 
 @dataclass(frozen=True)
@@ -64,28 +62,58 @@ def parts_of(program: Path) -> int:
     return int(found[1]) if found else 1
 
 
-def run_program(program: Path, seconds: float = SECONDS, part: int = 0) -> Outcome:
-    """Run a program, or a part of it, under its limits of memory and time."""
+def is_plain(program: Path) -> bool:
+    """Whether a program computes and nothing else: one that asks for files, threads, signals or modules starts afresh."""
+    text = program.read_text()
+    return set(_IMPORTS.findall(text)) <= _PLAIN and "__import__" not in text
 
-    def limit() -> None:
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # what runs in the background of a shell ignores Ctrl-C, and so would this
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-c", _RUNNER, str(program), str(part)]
+class _Forks:
+    """A process that has imported the package, and forks for each program that it is given."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.hostile.process"],
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        atexit.register(self.process.kill)
+
+    def run(self, argv: Sequence[str], seconds: float) -> tuple[int | None, str, str]:
+        """The exit status as `subprocess` gives it, None for the clock; standard output, standard error."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
+            order = {"argv": [*argv], "seconds": seconds, "to": [out.name, err.name]}
+            print(json.dumps(order), file=self.process.stdin, flush=True)
+            status = json.loads(self.process.stdout.readline())
+            return None if status is None else os.waitstatus_to_exitcode(status), out.read(), err.read()
+
+
+@functools.cache
+def _forks() -> _Forks:
+    return _Forks()
+
+
+def _alone(argv: Sequence[str], seconds: float) -> tuple[int | None, str, str]:
+    """As :meth:`_Forks.run`, in a process that has imported nothing."""
+    command = [sys.executable, "-m", "tests.hostile.process", *argv]
     try:
         ended = subprocess.run(
-            command, cwd=root, capture_output=True, text=True, timeout=seconds, preexec_fn=limit, check=False
+            command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, preexec_fn=limit, check=False
         )
-    except subprocess.TimeoutExpired as error:
-        return Outcome(("time",), f"still running after {seconds} s: {error}")
-    output = ended.stdout + ended.stderr
-    if ended.returncode == 0:
-        return Outcome(("ok",), output)
-    if ended.returncode < 0:
-        return Outcome((f"signal {signal.Signals(-ended.returncode).name}",), output)
-    ending = re.search(r"^ended by: (.*)$", ended.stderr, re.MULTILINE)
-    return Outcome(tuple(ending[1].split()) if ending else (f"status {ended.returncode}",), output)
+    except subprocess.TimeoutExpired:
+        return None, "", ""
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def run_program(program: Path, seconds: float = SECONDS, part: int = 0) -> Outcome:
+    """Run a program, or a part of it, under its limits of memory and time."""
+    run = _forks().run if is_plain(program) else _alone
+    status, out, err = run([str(program), str(part)], seconds)
+    if status is None:
+        return Outcome(("time",), f"still running after {seconds} s\n{out}{err}")
+    if status == 0:
+        return Outcome(("ok",), out + err)
+    if status < 0:
+        return Outcome((f"signal {signal.Signals(-status).name}",), out + err)
+    ending = re.search(rf"^{ENDED_BY} (.*)$", err, re.MULTILINE)
+    return Outcome(tuple(ending[1].split()) if ending else (f"status {status}",), out + err)
