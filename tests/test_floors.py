@@ -69,6 +69,7 @@ LAZY = {
     "graph/__init__.py": "the public surface of graphs imports what is used when it is first used",
     "graph/api.py": "backends are imported for options that name one, what reads files for what is loaded",
     "graph/ops/interpret.py": "the interpreter of prim funcs is imported for graphs that hold kernels",
+    "graph/ops/kernels.py": "what a kernel writes is asked of the interpreter, for graphs that hold kernels",
     "graph/passes/base.py": "what validates passes is imported by a context that validates: it prints and parses programs",
     "graph/run/executable.py": "pictures, profiles and files are imported when they are asked for",
     "graph/backends/openblas.py": "the one wrapper of the package with OpenBLAS, which only that backend needs",

@@ -111,6 +111,19 @@ def test_dims_are_given_to_the_library() -> None:
         np.testing.assert_allclose(exe(x, w, r), x @ w + r, rtol=1e-4, atol=1e-5)
 
 
+def test_a_dim_that_stands_only_inside_extents() -> None:
+    b = tg.dim("B", 1, 64)
+    for rows in (lambda x: np.concatenate([x, x]), lambda x: x[1:], lambda x: x[::2]):
+        g = tg.trace(
+            lambda x, w, r, rows=rows: rows(x) @ w + r, *(tg.spec(s, "float32") for s in ((b, 7), (7, 3), (3,)))
+        )
+        assert kernels(g) == 1
+        exe = tg.compile(g, backends=["openblas"])
+        for n in (1, 6):
+            x, w, r = arrays((n, 7), (7, 3), (3,))
+            np.testing.assert_allclose(exe(x, w, r), rows(x) @ w + r, rtol=1e-4, atol=1e-5)
+
+
 def test_extents_that_may_not_fit_32_bits_are_left() -> None:
     unlimited = tg.dim("N", 1)
     w = tg.spec((4, 4), "float32")

@@ -87,12 +87,23 @@ def test_choices_of_partitioning_and_what_was_left_out() -> None:
     assert offload(g, ["mine"], skipped) is g and "used outside" in str(skipped[0])
 
 
-def test_a_dim_inside_an_extent_alone_cannot_be_given_to_a_kernel() -> None:
-    b = tg.dim("B", 1, 8)
-    asked: list[Graph] = []
-    register_backend("mine", [("mine.exp", is_op("exp")(wildcard()))], lambda g, a: asked.append(g) or Extern("f"))
-    g = tg.trace(lambda x, y: (tg.exp(x), y), tg.spec((b * 2,), "float32"), tg.spec((b,), "float32"))
-    assert [type(n).__name__ for n in offload(g, ["mine"]).nodes] == ["Op"] and not asked
+def test_a_dim_inside_an_extent_alone_is_given_to_the_kernel() -> None:
+    B = tg.dim("B", 1, 8)
+    register_backend("mine", [("mine.exp", is_op("exp")(wildcard()))], reference.codegen)
+    g = tg.trace(lambda x: tg.exp(tg.concat(x, x)), tg.spec((B, 3), "float32"))
+    made = offload(g, ["mine"])
+    tg.verify(made)
+    (call,) = [node for node in made.nodes if isinstance(node, KernelCall)]
+    assert call.numbers == (B.var,) and len(call.inputs) == 1
+    tg.assert_structural_equal(tg.parse(str(made)), made)
+    exe = tg.compile(g, backends=["mine"])
+    for n in (1, 5):
+        x = np.linspace(-1, 1, 3 * n, dtype="float32").reshape(n, 3)
+        np.testing.assert_allclose(exe(x), np.exp(np.concatenate([x, x])), rtol=1e-6)
+    # The symbol of a function has its numbers from whoever makes it.
+    register_backend("mine", [("mine.exp", is_op("exp")(wildcard()))], lambda g, a: Extern("f", (g.dims[0].var,)))
+    (call,) = [node for node in offload(g, ["mine"]).nodes if isinstance(node, KernelCall)]
+    assert isinstance(call.kernel, Extern) and call.kernel.numbers == (B.var,) and not call.numbers
 
 
 def test_wrong_names_are_said() -> None:
@@ -108,7 +119,7 @@ def test_wrong_names_are_said() -> None:
         register_backend("mine", ["exp"], lambda g, a: None)
 
 
-def test_dims_that_are_no_extent_of_its_tensors_become_operands() -> None:
+def test_dims_that_are_no_extent_of_its_tensors_become_numbers() -> None:
     B, C = tg.dim("B"), tg.dim("C")
 
     def f(x, y, z):
@@ -121,9 +132,8 @@ def test_dims_that_are_no_extent_of_its_tensors_become_operands() -> None:
     made = offload(g, ["mine"])
     tg.verify(made)
     calls = [node for node in made.nodes if isinstance(node, KernelCall)]
-    assert [[v.node.name if v.node else v.name for v in call.inputs] for call in calls] == [
-        ["x", "dim_value", "dim_value"]
-    ]
+    assert [[v.name for v in call.inputs] for call in calls] == [["x"]]
+    assert [[str(e) for e in call.numbers] for call in calls] == [["B", "C"]]
     tg.assert_structural_equal(tg.parse(str(made)), made)
     plain, exe = tg.compile(g), tg.compile(g, backends=["mine"])
     x = np.linspace(-0.1, 0.1, 4, dtype="float32")

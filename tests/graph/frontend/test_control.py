@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tirlower.graph as tg
+from tirlower.diagnostics import ArgumentValueError
 from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.control import Call, If, While
 from tirlower.graph.errors import GraphError
@@ -241,6 +242,55 @@ def test_a_prim_func_as_a_kernel() -> None:
         wanted = (rows(n) + 1) * 12
         same(tg.interpret(g, rows(n)), wanted)
         same(exe(rows(n)), wanted)
+
+
+TAILS = """
+def tails(A: T.Buffer((n * 2, m), "float32"), out: T.Buffer((n * 2,), "float32"), n: T.int64, m: T.int32):
+    for i in range(n * 2):
+        out[i] = A[i, m - 1]
+"""
+
+
+def test_a_kernel_is_given_the_dims_that_stand_only_inside_its_extents() -> None:
+    tails = parse(TAILS)
+    M = tg.dim("M", 1, 100)
+
+    def f(x: Any) -> Any:
+        twice = np.concatenate([x, x])
+        return tg.call(tails, twice, out=tg.spec((B * 2,), "float32"), numbers=(B, M))
+
+    g = tg.trace(f, tg.spec((B, M), "float32"))
+    tg.verify(g)
+    round_trip(g)
+    assert 'numbers=("B", "M")' in str(g)
+    exe = tg.compile(g)
+    for n in (1, 3):
+        wanted = np.concatenate([rows(n), rows(n)])[:, -1]
+        same(tg.interpret(g, rows(n)), wanted)
+        same(exe(rows(n)), wanted)
+    outer = tg.trace(lambda x: g(x), tg.spec((2, 3), "float32"))
+    same(tg.compile(outer)(rows(2)), np.concatenate([rows(2), rows(2)])[:, -1])
+    with pytest.raises(GraphError, match="has its numbers already"):
+        tg.trace(lambda x: tg.call(tg.extern("g"), x, out=tg.spec((B,), "float32"), numbers=(B,)), X)
+
+
+def test_a_kernel_takes_extents_for_equal_that_each_call_compares() -> None:
+    added = parse("""
+def added(A: T.Buffer((n,), "float32"), C: T.Buffer((n,), "float32"), out: T.Buffer((n,), "float32"), n: T.int64):
+    for i in range(n):
+        out[i] = A[i] + C[i]
+""")
+    N = tg.dim("N")
+    several = tg.spec((B,), "float32"), tg.spec((N,), "float32")
+    g = tg.trace(lambda x, y: tg.call(added, x, y, out=tg.spec((B,), "float32")), *several)
+    tg.verify(g)
+    round_trip(g)
+    with pytest.raises(GraphError, match="the graph does not assume it"):
+        tg.verify(g.with_(assumed=()))
+    exe, ones = tg.compile(g), np.ones(3, "float32")
+    same(exe(ones, ones), ones + ones)
+    with pytest.raises(ArgumentValueError, match="needs B and N to be equal, got 3 and 2"):
+        exe(ones, ones[:2])
 
 
 def test_programs_that_do_not_fit() -> None:

@@ -20,13 +20,12 @@ from tirlower.graph.core.numerics import Numerics
 from tirlower.graph.core.verify import verify
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder, rewritten
-from tirlower.graph.ops.kernels import from_tensors
+from tirlower.graph.ops.kernels import closed, numbers_of, scalars_of
 from tirlower.graph.passes.base import GraphPass, policy
 from tirlower.graph.passes.composites import backend_of, inline_calls, mapped
 from tirlower.graph.passes.partition import Skipped, partition
 from tirlower.graph.patterns.fusion import FusionPattern, PatternCheckContext, fusion_pattern
-from tirlower.ir import PrimFunc, Var
-from tirlower.ir.query import each
+from tirlower.ir import Expr, PrimFunc, Var
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.options import option
 
@@ -157,42 +156,31 @@ class Offload(GraphPass):
 
 def _compiled(graph: Graph, one: Backend) -> Graph:
     """The graph with a backend's kernels for its composites; each distinct one is made once."""
-    kernels: dict[Graph, tuple[PrimFunc | Extern, tuple[Var, ...]]] = {}
+    kernels: dict[Graph, tuple[PrimFunc | Extern, tuple[Expr, ...]]] = {}
     for inside in inner_graphs(graph):
-        if backend_of(inside) == one.name and not any(size in _inside_extents(inside) for size in _sizes(inside)):
+        if backend_of(inside) == one.name:
             made = one.codegen(inside, inside.attrs)
             if made is not None:
-                kernels[inside] = _with_sizes(made, inside)
+                kernels[inside] = _with_numbers(made, inside)
 
     def taken(builder: GraphBuilder, node: GraphNode, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         if not isinstance(node, Call) or node.graph not in kernels:
             return None
-        kernel, sizes = kernels[node.graph]
-        numbers = [builder.op("dim_value", value=size, dtype="int64") for size in sizes]
+        kernel, numbers = kernels[node.graph]
         fresh = tuple(Value.of(v.type, v.name) for v in node.results)
-        builder.nodes.append(KernelCall(fresh, kernel, (*operands, *numbers), origin=node.origin))
+        builder.nodes.append(KernelCall(fresh, kernel, operands, numbers=numbers, origin=node.origin))
         return fresh
 
     return inline_calls(mapped(graph, lambda inside: rewritten(inside, taken)), lambda g: backend_of(g) == one.name)
 
 
-def _with_sizes(kernel: PrimFunc | Extern, graph: Graph) -> tuple[PrimFunc | Extern, tuple[Var, ...]]:
-    """A kernel, and the dims that it is given as operands behind the others: those that are no extent of its tensors."""
+def _with_numbers(kernel: PrimFunc | Extern, graph: Graph) -> tuple[PrimFunc | Extern, tuple[Expr, ...]]:
+    """A kernel, and what it is given beside tensors: dims that are no extent of its tensors alone, by their names."""
     if isinstance(kernel, Extern):
         return kernel, ()
-    scalars = {p.name: p for p in kernel.params if p not in kernel.buffer_map}
-    wanted = [size for size in _sizes(graph) if size.name in scalars]
-    if not wanted:
-        return kernel, ()
-    return from_tensors(kernel, [scalars[dim.name] for dim in wanted], len(graph.params)), tuple(wanted)
-
-
-def _sizes(graph: Graph) -> list[Var]:
-    """The dims of a composite that are no extent of its tensors, where a kernel could find them."""
-    plain = {e for v in (*graph.params, *graph.results) for e in v.extents if isinstance(e, Var)}
-    return [d.var for d in graph.dims if d.var not in plain]
-
-
-def _inside_extents(graph: Graph) -> set[Var]:
-    """The dims that stand in extents of a composite's tensors: a kernel takes these from the tensors alone."""
-    return {var for v in (*graph.params, *graph.results) for var in each(Var, *v.extents)}
+    kernel = closed(kernel)
+    types = [v.type for v in (*graph.params, *graph.results)]
+    found = numbers_of(kernel, types, named={d.name: d.var for d in graph.dims})
+    plain = {e for b in kernel.buffer_map.values() for e in b.shape if isinstance(e, Var)}
+    scalars = scalars_of(kernel)
+    return kernel, () if plain.issuperset(scalars) else tuple(found[p] for p in scalars)

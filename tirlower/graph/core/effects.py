@@ -133,12 +133,14 @@ class Extern(Node):
 class KernelCall(GraphNode):
     """A prim func, or a function of machine code, that writes its results: parameters are operands, results, dims.
 
-    With ``effect`` it does more than that, and is neither dropped nor moved across another such one.
+    With ``effect`` it does more than that, and is neither dropped nor moved across another such one. ``numbers`` are the
+    values of a prim func's scalars, in order; without them, these are extents of its tensors.
     """
 
     kernel: PrimFunc | Extern = child()
     inputs: tuple[Value, ...] = child(convert=tuple)
     effect: bool = data(default=False)
+    numbers: tuple[Expr, ...] = child(default=(), convert=extent_exprs)
 
     @property
     def operands(self) -> tuple[Value, ...]:

@@ -22,7 +22,8 @@ def variables(
     for node in nodes:
         stack += [v.extents for v in node.results]
         stack += node.attrs.values() if isinstance(node, Op) else ()
-        stack += [node.kernel.numbers] if isinstance(node, KernelCall) and isinstance(node.kernel, Extern) else ()
+        if isinstance(node, KernelCall):
+            stack += [node.numbers, *([node.kernel.numbers] if isinstance(node.kernel, Extern) else [])]
         found |= {one.var for inner in node.graphs for one in inner.dims}
     while stack:
         item = stack.pop()

@@ -250,9 +250,7 @@ class Parser:
             case "prim_func", [str(text)]:
                 return prim_func(text)
             case "extern", [str(symbol), tuple(numbers), int(workspace)]:
-                env = self.builder.env
-                several = [parsed_extent(str(n), env, "the number") for n in numbers]
-                return Extern(symbol, extent_exprs(several), workspace)
+                return Extern(symbol, extent_exprs(self._numbers(numbers)), workspace)
             case "state", [str(name), tuple(shape), dtype, what] if all(type(e) is int and e >= 0 for e in shape):
                 kind = DataType(dtype_name(dtype))
                 data = constant_data(kind, shape, what, self.constants)
@@ -336,7 +334,15 @@ class Parser:
         types = [self._type(e, e) for e in (out.elts if isinstance(out, ast.Tuple) else [out])]
         given = [self._value(a) for a in call.args[1:]]
         loud = effect is not None and self.literal(effect) is True
-        return self.at(call, lambda: self.builder.kernel(kernel, types, *given, effect=loud))
+        stated = self.literal(named["numbers"]) if "numbers" in named else ()
+        if not isinstance(stated, tuple):
+            self.fail("the numbers that a kernel is given are a tuple", named["numbers"], 'numbers=("B * 2",)')
+        return self.at(
+            call, lambda: self.builder.kernel(kernel, types, *given, effect=loud, numbers=self._numbers(stated))
+        )
+
+    def _numbers(self, stated: Sequence[object]) -> list[Extent]:
+        return [parsed_extent(str(n), self.builder.env, "the number") for n in stated]
 
     # Values
 

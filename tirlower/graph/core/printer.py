@@ -124,9 +124,7 @@ class _Printer:
             fixed = ("" if thing.mutable else ", mutable=False") + ("" if thing.public else ", public=False")
             return [f"{name} = tg.state({_quoted(thing.name)}, {self._contents(thing.initial)}{fixed})"]
         if isinstance(thing, Extern):
-            numbers = [_quoted(extent_text(e)) for e in thing.numbers]
-            several = f"({', '.join(numbers)}{',' * (len(numbers) == 1)})"
-            return [f"{name} = tg.extern({_quoted(thing.symbol)}, {several}, {thing.workspace})"]
+            return [f"{name} = tg.extern({_quoted(thing.symbol)}, {_given(thing.numbers)}, {thing.workspace})"]
         if isinstance(thing, PrimFunc):
             return [f"{name} = tg.prim_func({_quoted(thing.script())})"]
         return []
@@ -225,10 +223,11 @@ class _Printer:
 
     def _kernel(self, node: KernelCall, given: list[str]) -> tuple[str, str]:
         types = [_type(v.type).replace("tg.Tensor", "tg.spec") for v in node.results]
-        effect = ", effect=True" if node.effect else ""
+        more = ", effect=True" if node.effect else ""
+        more += f", numbers={_given(node.numbers)}" if node.numbers else ""
         out = types[0] if len(types) == 1 else f"({', '.join(types)})"
         arguments = ", ".join([self.shared[node.kernel], *given])
-        return f"tg.call({arguments}, out={out}{effect})", "one" if len(types) == 1 else "tuple"
+        return f"tg.call({arguments}, out={out}{more})", "one" if len(types) == 1 else "tuple"
 
     def _control(self, node: GraphNode, graphs: list[str], given: list[str]) -> tuple[str, str | tuple[str, ...]]:
         if isinstance(node, Call):
@@ -296,6 +295,12 @@ def identifier(hint: str, taken: Iterable[str]) -> str:
         count += 1
         name = f"{base}_{count}"
     return name
+
+
+def _given(several: Sequence[Expr]) -> str:
+    """Numbers that a kernel is given, as a tuple of texts."""
+    texts = [_quoted(extent_text(e)) for e in several]
+    return f"({', '.join(texts)}{',' * (len(texts) == 1)})"
 
 
 def _type(kind: TensorType) -> str:

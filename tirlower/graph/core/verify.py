@@ -25,6 +25,7 @@ from tirlower.graph.core.module import Module
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder
+from tirlower.graph.ops.kernels import fit
 from tirlower.graph.ops.registry import definition
 from tirlower.ir import Expr, Var
 from tirlower.ir.dtype import BOOL
@@ -248,14 +249,13 @@ class _Verifier:
             self.fail(f"{node!r} does not take its operands: {error.message}", node)
 
     def _kernel(self, node: KernelCall) -> Sequence[TensorType]:
-        given = (*node.inputs, *node.results)
+        self._scope(f"a number of {node!r}", node.numbers, node)
         if isinstance(node.kernel, Extern):
             self._scope(f"a number of {node!r}", node.kernel.numbers, node)
         else:
-            buffers = [node.kernel.buffer_map[p] for p in node.kernel.params if p in node.kernel.buffer_map]
-            if len(buffers) != len(given):
-                self.fail(f"{node!r} takes {len(buffers)} tensors, and is given {len(given)}", node)
-            for buffer, value in zip(buffers, given, strict=True):
-                if buffer.dtype != value.dtype or len(buffer.shape) != len(value.extents):
-                    self.fail(f"{node!r} takes {buffer.dtype!s} of {len(buffer.shape)} axes, got {value.type}", node)
+            try:
+                operands, results = ([v.type for v in several] for several in (node.inputs, node.results))
+                fit(node.kernel, operands, results, node.numbers, self.env)
+            except GraphError as error:
+                self.fail(f"{node!r}: {error.message}", node)
         return [v.type for v in node.results]

@@ -32,7 +32,6 @@ from tirlower.graph.frontend.tensor import Tensor, TensorSpec, values_in
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.instantiate import instantiated
 from tirlower.graph.ops.interpret import interpret
-from tirlower.graph.ops.kernels import numbers_of
 from tirlower.ir import Expr, PrimFunc, Var, build
 from tirlower.ir.dtype import Array, DataType
 from tirlower.script.parse import parse
@@ -307,11 +306,14 @@ def prim_func(text: str) -> PrimFunc:
     return made
 
 
-def call(kernel: PrimFunc | Extern, *args: object, out: object, effect: bool = False) -> object:
+def call(
+    kernel: PrimFunc | Extern, *args: object, out: object, effect: bool = False, numbers: Sequence[object] = ()
+) -> object:
     """The results of a prim func that was written by hand, of the types that ``out`` says (a spec, or several).
 
     Its parameters are the operands, then the results. It stays the kernel that it is. With ``effect`` it is called even
-    where nobody uses its results. Raises :class:`GraphError` where it does not take these tensors.
+    where nobody uses its results. Its scalars are extents of its tensors; where one stands only inside an extent, ``numbers``
+    are the values of all of them, in order. Raises :class:`GraphError` where it does not take these tensors.
     """
     specs = list(out) if isinstance(out, (tuple, list)) else [out]
     for one in specs:
@@ -332,9 +334,8 @@ def call(kernel: PrimFunc | Extern, *args: object, out: object, effect: bool = F
                 if isinstance(extent, Dim):
                     builder.env.add(extent)
             types.append(TensorType(tuple(_extent(e) for e in wanted.extents), wanted.kind))
-        if isinstance(kernel, PrimFunc):
-            numbers_of(kernel, [*(v.type for v in values), *types])
-        made = builder.kernel(kernel, types, *values, effect=effect)
+        several = [_extent(n) for n in numbers]
+        made = builder.kernel(kernel, types, *values, effect=effect, numbers=several)
     return _shaped(recording, made, "tuple" if isinstance(out, (tuple, list)) else "one")
 
 

@@ -18,9 +18,9 @@ from tirlower.graph.core.effects import Extern, Global, KernelCall, Load, Store
 from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder
-from tirlower.graph.ops.kernels import closed, numbers_of
+from tirlower.graph.ops.kernels import closed, numbers_of, scalars_of
 from tirlower.graph.passes.expand import expand
-from tirlower.ir import Expr, PrimFunc
+from tirlower.ir import Expr, PrimFunc, build
 from tirlower.ir.dtype import DataType
 
 __all__ = ["Choice", "DebugStep", "ExternStep", "KernelStep", "Loop", "Part", "Step", "steps_of", "with_copied_results"]
@@ -190,8 +190,8 @@ class _Planner:
             work = Value.of(TensorType((size,), UINT8), f"{node.name}_workspace") if size else None
             return [ExternStep(node, node.kernel, several, work)]
         kernel = closed(node.kernel)
-        numbers = numbers_of(kernel, [v.type for v in (*node.inputs, *node.results)])
-        given = tuple(numbers[p] for p in kernel.params if p not in kernel.buffer_map)
+        numbers = numbers_of(kernel, [v.type for v in (*node.inputs, *node.results)], node.numbers)
+        given = tuple(build.cast(p.dtype, numbers[p]) for p in scalars_of(kernel))
         return [KernelStep(node, self.prim_func(kernel, node), several, given)]
 
     def _load(self, node: Load, places: dict[Value, Value], graph: Graph) -> list[Step]:

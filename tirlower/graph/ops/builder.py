@@ -20,9 +20,10 @@ from tirlower.graph.core.debug import Assert, Print
 from tirlower.graph.core.dims import Dim, DimEnv, Extent, as_shape
 from tirlower.graph.core.effects import Extern, Global, KernelCall, Load, Store
 from tirlower.graph.core.named_dims import variables
-from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value
+from tirlower.graph.core.nodes import Const, Graph, GraphNode, Op, TensorType, Value, extent_exprs
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.inference import inferred
+from tirlower.graph.ops.kernels import fit
 from tirlower.graph.ops.registry import Definition, Groups, definition
 from tirlower.ir import PrimFunc, expr_deep_equal
 from tirlower.ir.dtype import Array, DataType, NumpyDType
@@ -210,14 +211,30 @@ class GraphBuilder:
         self._emit(Print((), (self._values([value])[0],), text, origin=self.origin))
 
     def kernel(
-        self, kernel: PrimFunc | Extern, types: Sequence[TensorType], *operands: object, effect: bool = False
+        self,
+        kernel: PrimFunc | Extern,
+        types: Sequence[TensorType],
+        *operands: object,
+        effect: bool = False,
+        numbers: Sequence[Extent] = (),
     ) -> tuple[Value, ...]:
-        """The results, of these types, of a kernel that is written already."""
+        """The results, of these types, of a kernel that is written already.
+
+        ``numbers`` are the values of its scalars, where they are no extents of its tensors. Raises :class:`GraphError`
+        where it does not take these tensors.
+        """
         inputs = tuple(self._values(operands))
+        given = extent_exprs(numbers)
+        if isinstance(kernel, PrimFunc):
+            with self.env.noting() as noted:
+                fit(kernel, [v.type for v in inputs], types, given, self.env)
+            self._assumed.assume_all(noted)
+        elif given:
+            raise self._wrong(f"{kernel!r} has its numbers already", "tg.extern(symbol, numbers)")
         exact, self.exact = self.exact, ()
         name = kernel.symbol if isinstance(kernel, Extern) else kernel.name
         results = self._named(types, name, exact)
-        return self._emit(KernelCall(results, kernel, inputs, effect, origin=self.origin))
+        return self._emit(KernelCall(results, kernel, inputs, effect, given, origin=self.origin))
 
     def _taken(self, what: str, params: Sequence[Value], inputs: Sequence[Value]) -> None:
         if len(params) != len(inputs):

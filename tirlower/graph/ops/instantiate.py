@@ -61,6 +61,10 @@ class _Instance:
         """An extent under the other dims."""
         return self.builder.env.simplify(substitute(extent, self.extents))
 
+    def numbers(self, numbers: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """What a kernel is given beside tensors under the other dims."""
+        return tuple(extent_expr(self.extent(e)) for e in numbers)
+
     def type(self, value: Value) -> TensorType:
         """A type under the other dims."""
         return TensorType(tuple(e if isinstance(e, int) else self.extent(e) for e in value.shape), value.dtype)
@@ -76,9 +80,11 @@ class _Instance:
             return self.emit(node.with_(results=self.fresh(node)))
         graphs = [self.inner[g] for g in node.graphs]
         plain = node.with_graphs(graphs).with_operands(self.fresh(node), operands)
-        if isinstance(node, KernelCall) and isinstance(node.kernel, Extern):
-            numbers = tuple(extent_expr(self.extent(e)) for e in node.kernel.numbers)
-            plain = plain.with_(results=self.fresh(node), kernel=node.kernel.with_(numbers=numbers))
+        if isinstance(node, KernelCall):
+            kernel = node.kernel
+            if isinstance(kernel, Extern):
+                kernel = kernel.with_(numbers=self.numbers(kernel.numbers))
+            plain = plain.with_(results=self.fresh(node), kernel=kernel, numbers=self.numbers(node.numbers))
         return self.emit(plain)
 
     def fresh(self, node: GraphNode, types: tuple[TensorType, ...] | None = None) -> tuple[Value, ...]:

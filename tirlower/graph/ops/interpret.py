@@ -196,7 +196,7 @@ class _Run:
 
         kernel = closed(node.kernel)
         types = [v.type for v in (*node.inputs, *node.results)]
-        numbers = numbers_of(kernel, types)
+        numbers = numbers_of(kernel, types, node.numbers)
         plain = [np.ascontiguousarray(a.astype(v.dtype.numpy)) for a, v in zip(given, node.inputs, strict=True)]
         shapes = [tuple(extent_value(e, self.dims) for e in v.extents) for v in node.results]
         made = [np.zeros(s, v.dtype.numpy) for s, v in zip(shapes, node.results, strict=True)]

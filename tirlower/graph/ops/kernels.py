@@ -1,18 +1,19 @@
-"""Prim funcs as kernels of a graph: what they are given beside tensors, and what they give back."""
+"""Prim funcs as kernels of a graph: what they are given beside tensors, and whether the tensors fit them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tirlower.graph.core.dims import extent_expr
+from tirlower.graph.core.dims import DimEnv, extent_expr
+from tirlower.graph.core.extents import readable
 from tirlower.graph.core.nodes import TensorType
 from tirlower.graph.errors import GraphError
-from tirlower.ir import Bind, Buffer, BufferLoad, Expr, IntImm, PrimFunc, Var
-from tirlower.ir.dtype import HANDLE
+from tirlower.ir import Buffer, Expr, IntImm, PrimFunc, Var
+from tirlower.ir.dtype import INT64
+from tirlower.ir.functor import substitute
 from tirlower.ir.query import each
-from tirlower.ir.stmt import seq
 
-__all__ = ["closed", "from_tensors", "numbers_of"]
+__all__ = ["closed", "fit", "numbers_of", "scalars_of"]
 
 
 def closed(kernel: PrimFunc) -> PrimFunc:
@@ -28,10 +29,21 @@ def closed(kernel: PrimFunc) -> PrimFunc:
     return kernel.with_(params=(*kernel.params, *found)) if found else kernel
 
 
-def numbers_of(kernel: PrimFunc, types: Sequence[TensorType]) -> dict[Var, Expr]:
-    """The values of a kernel's symbolic extents, from the types of its tensors, results included.
+def scalars_of(kernel: PrimFunc) -> tuple[Var, ...]:
+    """The scalar parameters of a closed kernel, in order."""
+    return tuple(p for p in kernel.params if p not in kernel.buffer_map)
 
-    Raises :class:`GraphError` where a tensor does not fit, or a scalar parameter is no extent.
+
+def numbers_of(
+    kernel: PrimFunc,
+    types: Sequence[TensorType],
+    given: Sequence[Expr] = (),
+    named: Mapping[str, Expr] | None = None,
+) -> dict[Var, Expr]:
+    """The values of a kernel's symbolic extents: those that are ``given``, in order, or from the types of its tensors.
+
+    The types are those of the results too; ``named`` are values of scalars that are no extent of a tensor, by their names.
+    Raises :class:`GraphError` where a tensor does not fit, or where nothing says the value of a scalar.
 
     >>> from tirlower.script.parse import parse
     >>> doubled = parse('''
@@ -43,40 +55,81 @@ def numbers_of(kernel: PrimFunc, types: Sequence[TensorType]) -> dict[Var, Expr]
     >>> {v.name: str(e) for v, e in numbers_of(doubled, [TensorType((6, 4), DataType("float32"))] * 2).items()}
     {'n': 'T.int64(6)'}
     """
+    scalars = scalars_of(closed(kernel))
+    if given and len(given) != len(scalars):
+        raise GraphError(f"the kernel {kernel.name!r} takes {len(scalars)} numbers, got {len(given)}")
+    found: dict[Var, Expr] = dict(zip(scalars, given, strict=False))
+    for buffer, kind in _pairs(kernel, types):
+        for extent, own in zip(buffer.shape, kind.shape, strict=True):
+            if isinstance(extent, Var):
+                found.setdefault(extent, extent_expr(own))
+    for param in scalars:
+        if param not in found and param.name in (named or {}):
+            found[param] = (named or {})[param.name]
+        if param not in found:
+            raise GraphError(
+                f"{param.name!r} of the kernel {kernel.name!r} is no extent of a tensor: nothing says its value",
+                help="give the values of all its scalars, in order: tg.call(..., numbers=(...))",
+            )
+    return found
+
+
+def fit(
+    kernel: PrimFunc, operands: Sequence[TensorType], results: Sequence[TensorType], given: Sequence[Expr], env: DimEnv
+) -> None:
+    """Check that a kernel's tensors are as large as it takes them to be; what is not known is left to each call.
+
+    Raises :class:`GraphError` where one is not, where an operand is written, and for memory that is not plain.
+    """
+    from tirlower.interp.arguments import written_data
+
+    types = [*operands, *results]
+    numbers = numbers_of(kernel, types, given)
+    written = written_data(kernel)
+    for at, (buffer, _) in enumerate(_pairs(kernel, types)):
+        what = f"{buffer.name!r} of the kernel {kernel.name!r}"
+        if at < len(operands) and buffer.data in written:
+            raise GraphError(
+                f"{what} is an operand, and is written", help="write a result: out= says the types of several"
+            )
+        offset = buffer.elem_offset
+        if buffer.strides or buffer.align or not isinstance(offset, IntImm) or offset.value:
+            raise GraphError(
+                f"{what} states strides, an offset or an alignment",
+                help="a graph gives tensors row by row, at any address",
+            )
+    for scalar in scalars_of(closed(kernel)):
+        own = scalar.dtype
+        holds = own is INT64 or (
+            own.is_integral
+            and not own.is_bool
+            and env.analyzer.can_prove(numbers[scalar] <= min(own.max_value, INT64.max_value))
+        )
+        if not holds:
+            raise GraphError(
+                f"{scalar.name!r} of the kernel {kernel.name!r} is {own!s}, which may not hold {readable(numbers[scalar])}",
+                help="make it int64, or state the greatest value of the dims; other numbers are tensors without axes",
+            )
+    for buffer, kind in _pairs(kernel, types):
+        for n, (extent, stated) in enumerate(zip(buffer.shape, kind.shape, strict=True)):
+            wanted = env.simplify(substitute(extent.astype("int64"), numbers))
+            about = f"{buffer.name!r} of the kernel {kernel.name!r} has along axis {n} the extent {readable(extent)}, got {kind}"
+            env.same(wanted, stated, about)
+
+
+def _pairs(kernel: PrimFunc, types: Sequence[TensorType]) -> list[tuple[Buffer, TensorType]]:
+    """The buffers of a kernel and the types of what they hold."""
     buffers = [kernel.buffer_map[p] for p in kernel.params if p in kernel.buffer_map]
     if len(buffers) != len(types):
         names = ", ".join(b.name for b in buffers)
         raise GraphError(
             f"the kernel {kernel.name!r} takes {len(buffers)} tensors ({names}), results included, got {len(types)}"
         )
-    found: dict[Var, Expr] = {}
     for buffer, kind in zip(buffers, types, strict=True):
-        wanted = f"{buffer.dtype!s}[{', '.join(map(str, buffer.shape))}]"
-        if buffer.dtype != kind.dtype or len(buffer.shape) != len(kind.shape):
+        wrong = buffer.dtype != kind.dtype or len(buffer.shape) != len(kind.shape)
+        for extent, own in zip(buffer.shape, kind.shape, strict=False):
+            wrong = wrong or (isinstance(extent, IntImm) and isinstance(own, int) and extent.value != own)
+        if wrong:
+            wanted = f"{buffer.dtype!s}[{', '.join(map(str, buffer.shape))}]"
             raise GraphError(f"{buffer.name!r} of the kernel {kernel.name!r} is {wanted}, got {kind}")
-        for extent, given in zip(buffer.shape, kind.shape, strict=True):
-            if isinstance(extent, Var):
-                found.setdefault(extent, extent_expr(given))
-            elif isinstance(extent, IntImm) and isinstance(given, int) and extent.value != given:
-                raise GraphError(f"{buffer.name!r} of the kernel {kernel.name!r} is {wanted}, got {kind}")
-    for param in closed(kernel).params:
-        if param not in kernel.buffer_map and param not in found:
-            raise GraphError(
-                f"{param.name!r} of the kernel {kernel.name!r} is no extent of a tensor: nothing says its value",
-                help="give it as a tensor without axes",
-            )
-    return found
-
-
-def from_tensors(kernel: PrimFunc, scalars: Sequence[Var], at: int) -> PrimFunc:
-    """A prim func that reads some of its scalars from tensors without axes, its parameters behind the first ``at``."""
-    kept = [p for p in kernel.params if p not in scalars]
-    buffers = [Buffer(f"{one.name}_value", (), one.dtype) for one in scalars]
-    handles = [Var(buffer.name, HANDLE) for buffer in buffers]
-    binds = [Bind(one, BufferLoad(buffer, ())) for one, buffer in zip(scalars, buffers, strict=True)]
-    given = dict(zip(handles, buffers, strict=True))
-    order = (*kept[:at], *handles, *kept[at:])
-    places = {**kernel.buffer_map, **given}
-    return kernel.with_(
-        params=order, buffer_map={p: places[p] for p in order if p in places}, body=seq([*binds, kernel.body])
-    )
+    return list(zip(buffers, types, strict=True))

@@ -109,7 +109,7 @@ class _Seen:
         if isinstance(node, (Call, If, While)):
             return (type(node).__name__, node.graphs, tuple(places), types)
         if isinstance(node, KernelCall):
-            return (node.kernel, tuple(places), types)
+            return (node.kernel, tuple(places), types, tuple(map(str, node.numbers)))
         return (node.source,) if isinstance(node, Load) else None
 
 

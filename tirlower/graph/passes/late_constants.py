@@ -76,7 +76,8 @@ def with_constants(graph: Graph, bound: Mapping[Value, ConstantData], computed: 
 
 def _fit(node: GraphNode) -> bool:
     if isinstance(node, KernelCall):
-        good = not node.effect and not (isinstance(node.kernel, Extern) and has_dims(node.kernel.numbers))
+        good = not node.effect and not has_dims(node.numbers)
+        good = good and not (isinstance(node.kernel, Extern) and has_dims(node.kernel.numbers))
     else:
         good = isinstance(node, Op) and not has_dims(node.attrs.values())
     return (
