@@ -32,9 +32,34 @@ def fresh_cache(tmp_path_factory):
         yield
 
 
-@pytest.fixture(params=list(CORPUS), ids=str)
+@pytest.fixture(params=list(CORPUS), ids=str, scope="module")
 def kernel(request) -> Kernel:
+    """One after another: what a kernel's tests share is made once."""
     return CORPUS[request.param]
+
+
+Place = tuple[tuple[str, int], ...]
+"""The sizes of a program; nothing for that of a dynamic kernel."""
+
+
+def place(one: Kernel, size: Size) -> Place:
+    return () if one.dynamic else tuple(size.items())
+
+
+@functools.lru_cache(16)
+def _program(name: str, at: Place) -> Program:
+    return CORPUS[name].program(dict(at))
+
+
+@functools.lru_cache(16)
+def _lowered(name: str, at: Place, target: str) -> IRModule:
+    return tl.lower(_program(name, at), target)
+
+
+@functools.lru_cache(16)
+def _built(name: str, at: Place, target: str) -> Callable[..., Any]:
+    one, made = CORPUS[name], tl.build(_program(name, at), target)
+    return made[one.entry] if one.entry is not None else made
 
 
 def interpreted(program: Program, args: list[Any], entry: str | None) -> Any:
@@ -46,7 +71,7 @@ def _meaning(name: str, index: int) -> tuple[list[Any], Any]:
     """What the interpreter makes of the program as it was written."""
     one = CORPUS[name]
     args = one.make(one.sizes[index])
-    return args, interpreted(one.program(one.sizes[index]), args, one.entry)
+    return args, interpreted(_program(name, place(one, one.sizes[index])), args, one.entry)
 
 
 def against_numpy(one: Kernel, size: Size, run: Callable[..., Any]) -> None:
@@ -67,7 +92,7 @@ def test_the_interpreter_agrees_with_numpy(kernel):
 
 def test_the_lowered_program_means_the_same(kernel):
     for index, size in enumerate(kernel.sizes):
-        low = tl.lower(kernel.program(size), EXACT)
+        low = _lowered(kernel.name, place(kernel, size), EXACT)
         args = kernel.make(size)
         entry = kernel.entry or next(iter(low))
         result = interpret(low, *args, name=entry)
@@ -81,8 +106,7 @@ def test_the_lowered_program_means_the_same(kernel):
 
 
 def built(one: Kernel, size: Size, target: str) -> Callable[..., Any]:
-    made = tl.build(one.program(size), target)
-    return made[one.entry] if one.entry is not None else made
+    return _built(one.name, place(one, size), target)
 
 
 def test_native_code_agrees_with_numpy(kernel):
@@ -97,7 +121,7 @@ def test_native_code_fuses_what_the_passes_fused(kernel):
     if kernel.differs:
         return
     for size in kernel.sizes[:2]:
-        low = tl.lower(kernel.program(size))
+        low = _lowered(kernel.name, place(kernel, size), "llvm")
         args, ours = kernel.make(size), kernel.make(size)
         meant = interpret(low, *args, name=kernel.entry or next(iter(low)))
         result = built(kernel, size, "llvm")(*ours)
@@ -106,14 +130,10 @@ def test_native_code_fuses_what_the_passes_fused(kernel):
 
 
 def test_native_code_agrees_with_the_interpreter(kernel):
-    made: dict[Any, Callable[..., Any]] = {}
     for index, size in enumerate(kernel.sizes):
         meant, returned = _meaning(kernel.name, index)
-        key = () if kernel.dynamic else tuple(size.items())
-        if key not in made:
-            made[key] = built(kernel, size, EXACT)
         args = kernel.make(size)
-        result = made[key](*args)
+        result = built(kernel, size, EXACT)(*args)
         if kernel.differs:
             wrong = differences([*args, result], [*meant, returned], kernel.tolerance(size))
         else:
@@ -144,9 +164,9 @@ def test_the_number_of_threads_changes_nothing(name, threads):
 
 
 def test_the_script_parses_back(kernel):
-    program = kernel.program(kernel.sizes[0])
-    roundtrips(program)
-    roundtrips(tl.lower(program))
+    at = place(kernel, kernel.sizes[0])
+    roundtrips(_program(kernel.name, at))
+    roundtrips(_lowered(kernel.name, at, "llvm"))
 
 
 def test_the_corpus_is_wide():
