@@ -57,6 +57,23 @@ def f(A: T.Buffer((6, 64), "int32"), S: T.Buffer((6,), "int32")):
     assert sums.tolist() == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+@pytest.mark.parametrize("second", ["parallel", "vectorized"])
+def test_a_second_reduction_behind_a_parallel_one_adds_to_the_same_buffer(dtype: str, second: str) -> None:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((1024,), "{dtype}"), S: T.Buffer((1,), "{dtype}")):
+    for i in {loop("parallel", 64)}:
+        S[0] = S[0] + A[i]
+    for k in T.serial(60, annotations={MARK}):
+        for j in {loop(second, 16)}:
+            S[0] = S[0] + A[64 + k * 16 + j]
+""")
+    total = np.ones(1, dtype)
+    native(func, np.ones(1024, dtype), total)
+    assert total[0] == 1025
+
+
 # -- form -------------------------------------------------------------------------------------------------------------
 
 

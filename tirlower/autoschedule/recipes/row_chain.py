@@ -94,7 +94,8 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         chain = _Chain()
         if any(nest.sum_depth for nest in nests):
             for nest in nests:
-                if (chain.nests and nest.once(_is_product)) or not chain.take(nest):
+                ends = nest is not nests[0] and nest.once(_is_product)
+                if ends or not chain.take(nest):
                     break
         depth = chain.until_its_last_sum()
         if not depth:

@@ -255,6 +255,7 @@ class _Privatizer(FactMutator):
         parts = [ChunkPartials(acc, self.region(acc, op, most), most, chunk) for acc in accs]
         targets = {part.acc.buffer.data: (part.target, part.dims, part.place) for part in parts}
         body = Redirect(targets, self.analyzer).visit(op.body)
+        saved = dict(self.moved)
         for old in [*self.moved, *targets]:
             new = self.moved.get(old, old)
             if new in targets:
@@ -265,6 +266,7 @@ class _Privatizer(FactMutator):
             start = self.analyzer.simplify(build.add(op.min, first))
             extent = self.analyzer.simplify(build.add(size, longer))
             run = self.visit(For(op.loop_var, start, extent, ForKind.SERIAL, None, {}, body, span=op.span))
+        self.moved = saved  # what comes behind the loop accumulates into the memory that it names
         task = Seq(
             (
                 *(AllocBuffer(part.own) for part in parts if part.own is not None),
