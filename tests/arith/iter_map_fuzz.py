@@ -29,7 +29,8 @@ def _index(rng: random.Random, variables: list[Var], symbol: Var, depth: int) ->
 
 def check_map(seed: int) -> None:
     """Detect the map of a seed at each level, and compare with the indices at every point of the iterators."""
-    check_nested(seed)
+    if seed % 4 == 0:
+        check_nested(seed)
     rng = random.Random(seed)
     variables = [Var(name) for name in "ijk"]
     n = Var("n", nonneg=True)
