@@ -185,3 +185,28 @@ def test_a_builder_of_one_thread_or_scope_leaves_the_parser_alone():
 
         T.evaluate(0)
     assert inner.name == "inner" and type(ib.get().body).__name__ == "Evaluate"
+
+
+def test_a_call_with_an_effect_that_stands_nowhere_is_an_error():
+    with (
+        pytest.raises(
+            TirError, match=r"T.ret\(x \+ 1\) was made and stands nowhere[\s\S]*T.evaluate\(T.ret\(x \+ 1\)\)"
+        ),
+        IRBuilder(),
+        T.prim_func(),
+    ):
+        T.func_ret(T.int32)
+        x = T.arg("x", T.int32())
+        T.ret(x + 1)
+    with pytest.raises(TirError, match=r'T.tvm_storage_sync\("shared"\) was made'), IRBuilder():
+        T.tvm_storage_sync("shared")
+        T.evaluate(0)
+    with IRBuilder() as ib, T.prim_func():
+        A = T.arg("A", T.Buffer((2,), "int32"))
+        got = T.call_extern("int32", "labs", A[0])
+        T.exp(T.float32(1))  # without an effect nothing is lost
+        with T.If(got > 1), T.Then():
+            T.evaluate(T.ret())
+        T.buffer_store(A, T.max(got, 3), [0])
+    assert "labs" in ib.get().script()
+    assert T.call_extern("int32", "labs", 1).dtype == "int32"  # without a builder it is an expression

@@ -36,9 +36,11 @@ from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar
 from tirlower.ir.dtype import HANDLE, VOID, DataType
-from tirlower.ir.expr import ExprLike, PointerType, Var, as_expr
+from tirlower.ir.expr import Call, ExprLike, PointerType, Var, as_expr
 from tirlower.ir.func import IRModule, PrimFunc
-from tirlower.ir.stmt import Block, Stmt, While
+from tirlower.ir.op import Op, Purity
+from tirlower.ir.query import each
+from tirlower.ir.stmt import Block, Seq, Stmt, While
 from tirlower.script import ir as _ir
 from tirlower.script import tir as _tir
 from tirlower.script.blocks import implicit_root
@@ -46,7 +48,7 @@ from tirlower.script.buffers import parameter_buffer
 from tirlower.script.builder import Builder, FunctionState, name_buffer
 from tirlower.script.forms import Frame, Let, MetaVar, Sliced, is_unnamed, type_of_annotation
 from tirlower.script.loops import LoopFrame
-from tirlower.script.scope import activate, active, deactivate
+from tirlower.script.scope import activate, active, active_or_none, deactivate
 
 __all__ = ["IRBuilder", "ir", "tir"]
 
@@ -62,6 +64,18 @@ class _Work(Builder):
         self.func = FunctionState("fragment")
         self.functions: dict[str, PrimFunc] = {}
         self.module_attrs: dict[str, object] | None = None
+        self.made: list[Call] = []
+
+    def refuse_lost_calls(self, body: Stmt) -> None:
+        """Raise TirError for a call with an effect that was made and stands nowhere, as ``T.ret(x)`` without ``T.evaluate``."""
+        there = {id(call) for call in each(Call, body)}
+        lost = next((call for call in self.made if id(call) not in there), None)
+        self.made.clear()
+        if lost is not None:
+            raise TirError(
+                f"{lost} was made and stands nowhere in the program: nothing would do it",
+                help=f"write T.evaluate({lost}), or use its value",
+            )
 
     def name_locals(self, frame: FrameType | None) -> None:
         """Give what has no name yet those of the Python variables that hold it."""
@@ -72,6 +86,7 @@ class _Work(Builder):
     def result(self) -> PrimFunc | IRModule | Stmt:
         """All that was built, as one."""
         stmts = self._levels[-1].out
+        self.refuse_lost_calls(Seq(tuple(stmts)))
         if self.module_attrs is not None:
             return IRModule(self.functions, self.module_attrs)
         if self.functions and stmts:
@@ -241,6 +256,7 @@ class _Function(_Scope):
         func, builder.func = builder.need_function("T.prim_func"), self.outer
         assert isinstance(builder, _Work)
         body = builder.close()
+        builder.refuse_lost_calls(body)
         if func.has_block and implicit_root(body):
             body = Block("root", (), as_expr(True), (), (), None, (), {}, body)
         name = func.name or str(func.attrs.get("global_symbol", "main"))
@@ -364,6 +380,14 @@ class _Running:
             return _Loops(made)
         if isinstance(made, Sliced):
             return made.as_expr()
+        work = active_or_none()
+        if (
+            isinstance(work, _Work)
+            and isinstance(made, Call)
+            and isinstance(made.op, Op)
+            and made.op.purity >= Purity.WRITES
+        ):
+            work.made.append(made)
         return made.value if isinstance(made, MetaVar) else made
 
     def __getattr__(self, name: str) -> Any:
