@@ -78,28 +78,31 @@ def nest(rng: random.Random, depth: int) -> tuple[list[For], PrimFunc]:
     return loops, func
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_all_iterations_once_and_no_others(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("around", [0, 1])
+def test_all_iterations_once_and_no_others(seed: int, around: int) -> None:
     rng = random.Random(seed)
-    loops, func = nest(rng, rng.choice([2, 2, 3]))
+    loops, func = nest(rng, rng.choice([2, 2, 3]) if not around else 3)
+    outside, loops = loops[:around], loops[around:]
     order = loops[:]
     rng.shuffle(order)
     found = rebound(func, loops, order)
     n = func.params[1]
     for size in (-4, 0, 1, 3):
-        known = {n: size}
-        wanted = visited([(loop.loop_var, loop.min, loop.extent) for loop in loops], known)
-        ranges = [(loop.loop_var, part.min, part.extent) for loop, part in zip(order, found.ranges, strict=True)]
-        tested = [loop.node for loop in found.tested]
-        points = [
-            point
-            for point in visited(ranges, known)
-            if all(
-                _inside(loop, {loop.loop_var: point[loop.loop_var.name] for loop in loops} | known) for loop in tested
-            )
-        ]
-        key = [loop.loop_var.name for loop in order]
-        assert points == sorted(wanted, key=lambda point: [point[name] for name in key])
+        for values in visited([(loop.loop_var, loop.min, loop.extent) for loop in outside], {n: size}):
+            known = {n: size, **{loop.loop_var: values[loop.loop_var.name] for loop in outside}}
+            wanted = visited([(loop.loop_var, loop.min, loop.extent) for loop in loops], known)
+            ranges = [(loop.loop_var, part.min, part.extent) for loop, part in zip(order, found.ranges, strict=True)]
+            tested = [loop.node for loop in found.tested]
+            points = [
+                point
+                for point in visited(ranges, known)
+                if all(
+                    _inside(loop, {one.loop_var: point[one.loop_var.name] for one in loops} | known) for loop in tested
+                )
+            ]
+            key = [loop.loop_var.name for loop in order]
+            assert points == sorted(wanted, key=lambda point: [point[name] for name in key])
 
 
 def _inside(loop: For, values: dict[Var, int]) -> bool:

@@ -77,7 +77,7 @@ def _rebound(
     outside = [condition for loop in around for condition in loop.conditions]
 
     def points(held: Sequence[Condition]) -> isl.Set:
-        system = System(scop.space, frozenset())
+        system = System(scop.space, frozenset(fixed))
         for condition in (*scop.context, *outside, *held):
             system.add(condition, SOURCE)
         return set_of(scop, system, [(SOURCE, loop.var) for loop in wanted], fixed=fixed).coalesce()
