@@ -123,6 +123,14 @@ def test_parameters_cannot_clash_with_results_or_blocks():
     _parsed(module)
 
 
+def test_long_names_stay_apart():
+    module = Module("m")
+    f = module.function("f", I32, [(I32, "a" * 2000 + end) for end in "xyz"])
+    b = Builder(f, f.block("entry"))
+    b.ret(b.add(b.add(f.args[0], f.args[1], "b" * 2000), f.args[2], "b" * 2000))
+    _parsed(module)
+
+
 def test_blocks_of_any_name():
     module = Module("m")
     f = module.function("f")

@@ -257,3 +257,27 @@ f (int64 n, float[3] x) => (float[3] y) {
         tg.from_onnx(made)
     with pytest.raises(tg.GraphError, match="runs several times, or by a condition"):
         tg.from_onnx(made, bounds={"found": 3})
+
+
+def test_loops_in_loops_are_unrolled_as_far_as_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model("""
+nested (float[3] x) => (float[3] y, float[12, 3] rows) {
+    n = Constant<value_int = 12>()
+    y, rows = Loop(n, , x) <body = outer (int64 i, bool c, float[3] s) => (bool d, float[3] t, float[3] row) {
+        d = Identity(c)
+        h = Constant<value_float = 0.5>()
+        t = Loop(n, , s) <body = inner (int64 j, bool e, float[3] u) => (bool f, float[3] v) {
+            f = Identity(e)
+            w = Mul(u, h)
+            v = Add(w, x)
+        }>
+        row = Sub(t, s)
+    }>
+}""")
+    graph = tg.from_onnx(made)
+    assert kinds(graph) == []
+    same(graph, made, X[0])
+    monkeypatch.setattr("tirlower.graph.frontend.onnx_ops.control._MOST_NODES", 100)
+    kept = tg.from_onnx(made)
+    assert kinds(kept) == [While]  # the inner one has 36 nodes
+    same(kept, made, X[0])

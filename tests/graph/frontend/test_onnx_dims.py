@@ -147,6 +147,17 @@ def test_an_array_makes_an_input_a_constant() -> None:
         tg.from_onnx(model(DATA), inputs={"shapes": np.array([3, 4])})
 
 
+def test_an_initializer_that_is_an_input_too_is_what_it_is_bound_to() -> None:
+    source = model("agraph (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }")
+    x = array(2)
+    assert [p.name for p in tg.from_onnx(source).params] == ["x"]
+    np.testing.assert_array_equal(interpret(tg.from_onnx(source), x), x + [1, 2])
+    bound = tg.from_onnx(source, inputs={"w": np.array([5, 6], np.float32)})
+    np.testing.assert_array_equal(interpret(bound, x), x + [5, 6])
+    opened = tg.from_onnx(source, inputs={"w": tg.spec((2,), "float32")})
+    np.testing.assert_array_equal(interpret(opened, x, x), x + x)
+
+
 def test_a_spec_says_what_the_model_does_not() -> None:
     source = model("agraph (float[N, M] x) => (float[N, M] y) { y = Relu(x) }")
     source.graph.input[0].type.tensor_type.ClearField("shape")

@@ -134,6 +134,15 @@ BAD: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "a lacking attribute": (lambda: model([node("Concat", ["x", "x"])]), "lacks its attribute 'axis'"),
     "a lacking operand": (lambda: model([node("Add", ["x"])]), "lacks its operand 1"),
+    "operands that are all left out": (lambda: model([node("Neg", [""])]), "Neg lacks its operand 0"),
+    "an initializer unlike its input": (
+        lambda: model([ADD_W], [tensor("w", [1.0], "float32")], [X, helper.make_tensor_value_info("w", 1, [3])]),
+        "'w' has the shape (3) in the model, got (1)",
+    ),
+    "an initializer of another dtype than its input": (
+        lambda: model([ADD_W], [tensor("w", [1.0], "float32")], [X, helper.make_tensor_value_info("w", 7, [1])]),
+        "the input 'w' is of int64, got an array of float32",
+    ),
     "an axis beyond": (lambda: model([node("Softmax", ["x"], axis=7)]), "no axis 7"),
     "a cast to nothing": (lambda: model([node("Cast", ["x"], to=99)]), "the ONNX dtype 99"),
     "texts": (

@@ -114,6 +114,8 @@ class Block:
 
 
 _UNNAMED: Final = " unnamed_addr"
+_LONGEST: Final = 200
+"""Characters of the names of values: LLVM cuts longer ones (at 1024) without telling them apart."""
 
 
 class Function:
@@ -136,7 +138,7 @@ class Function:
         taken: set[str] = set()
         for param in params:
             # No dot in a parameter's name: names with a dot are those of results.
-            hint = param[1].replace(".", "_") or "arg"
+            hint = param[1].replace(".", "_")[:_LONGEST] or "arg"
             name = hint
             while name in taken:
                 name = f"{hint}_{len(taken)}"
@@ -169,7 +171,7 @@ class Function:
         """A fresh SSA name, ``%hint.12``."""
         n = self.names
         self.names = n + 1
-        return f"%{hint}.{n}"
+        return f"%{hint[:_LONGEST]}.{n}"
 
     def block(self, name: str = "block") -> Block:
         """Append a block. The first one is the entry."""

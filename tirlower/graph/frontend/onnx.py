@@ -7,7 +7,7 @@ anything is built.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from tirlower.graph.frontend.onnx_ops.table import Call, Made, row_of
 from tirlower.graph.frontend.tensor import TensorSpec
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.ir import Expr, Var
+from tirlower.ir.dtype import Array
 from tirlower.ir.query import each
 from tirlower.support.recursion import deep_recursion
 
@@ -173,6 +174,11 @@ class _Home:
     importer: _Importer
     scope: _Scope
 
+    @property
+    def nodes(self) -> int:
+        """How many nodes were imported so far."""
+        return self.importer.count
+
     def run(self, graph: OnnxGraph, given: Mapping[str, Item]) -> list[Item]:
         """Import a graph of the node where it stands, its inputs given by name; gives its results."""
         inner = _Scope(self.scope.opsets, self.scope)
@@ -232,8 +238,12 @@ class _Importer:
         scope = _Scope(self.model.opsets)
         self._bind_dims()
         for name, stated in graph.inputs.items():
-            if name not in graph.constants:
+            if name in self.inputs or name not in graph.constants:
                 scope.put(name, self._input(name, stated))
+            else:
+                self._stated(name, stated, graph.constants[name])
+        held = {name: array for name, array in graph.constants.items() if name not in self.inputs}
+        graph = replace(graph, constants=held)
         results = [item.as_value(self.b) for item in self.run(graph, scope)]
         if not results:
             raise GraphError(f"the model {graph.name!r} has no results")
@@ -299,9 +309,7 @@ class _Importer:
         given = self.inputs.get(name)
         if given is not None and not isinstance(given, TensorSpec):
             array = np.asarray(given)
-            if stated.dtype is not None and array.dtype.name != stated.dtype:
-                raise GraphError(f"the input {name!r} is of {stated.dtype}, got an array of {array.dtype.name}")
-            self._fits(name, stated, array.shape)
+            self._stated(name, stated, array)
             return Item.of_array(array, name)
         if isinstance(given, TensorSpec):
             shape = self._shape_of(given, name)
@@ -319,6 +327,12 @@ class _Importer:
             for n, e in enumerate(stated.shape)
         ]
         return Item.of_value(self.b.param(name, tuple(extents), stated.dtype))
+
+    def _stated(self, name: str, stated: OnnxType, array: Array) -> None:
+        """An input's array is of its type. Raises :class:`GraphError` where it is not."""
+        if stated.dtype is not None and array.dtype.name != stated.dtype:
+            raise GraphError(f"the input {name!r} is of {stated.dtype}, got an array of {array.dtype.name}")
+        self._fits(name, stated, array.shape)
 
     def _shape_of(self, spec: TensorSpec, name: str) -> Shape:
         shape: list[Extent] = []

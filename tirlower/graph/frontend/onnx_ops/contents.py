@@ -40,7 +40,9 @@ def evaluated(c: Call) -> Item | None:
         if contents is None:
             return None
         given.append(contents)
-    first = next(item for item in c.items if item is not None)
+    first = next((item for item in c.items if item is not None), None)
+    if first is None:
+        return None
     made = known(c, given)
     if made is None or made.size > MOST_KNOWN:
         return None

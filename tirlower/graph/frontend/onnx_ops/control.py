@@ -19,6 +19,8 @@ __all__ = []
 
 _MOST_TRIPS = 10_000
 """A loop of more trips stays a loop."""
+_MOST_NODES = 20_000
+"""A loop whose trips have more nodes than these, loops inside unrolled too, stays a loop."""
 
 
 def _truth(item: Item) -> bool | None:
@@ -106,10 +108,12 @@ def _unrolled(
     if collected and (not again or (trips is not None and trips < 1)):
         return None  # a loop knows the shape of what it collects without making a trip
     condition = Item.of_array(np.array(True))
-    trip = 0
+    trip, before = 0, c.home.nodes
     while again and (trips is None or trip < trips):
         if trip >= _MOST_TRIPS:
             raise GraphError(f"Loop has more than {_MOST_TRIPS} trips: it is not unrolled")
+        if c.home.nodes - before > _MOST_NODES:
+            return None
         given = [Item.of_array(np.array(trip, np.int64)), condition, *carried]
         made = c.home.run(body, dict(zip(body.inputs, given, strict=True)))
         known = _truth(made[0])

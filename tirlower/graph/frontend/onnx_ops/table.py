@@ -43,6 +43,10 @@ class Inside(Protocol):
 class Home(Protocol):
     """What a node needs of the import around it."""
 
+    @property
+    def nodes(self) -> int:
+        """How many nodes were imported so far."""
+
     def run(self, graph: OnnxGraph, given: Mapping[str, Item]) -> list[Item]:
         """Import a graph of the node where it stands, its inputs given by name; gives its results."""
 
