@@ -3,7 +3,8 @@
 The analyzer takes ``int32`` and ``int64`` arithmetic not to overflow, as the language says of indices: loop
 variables, sizes, and what is computed from them. Values that come from memory or from calls may be anything, and sums
 of them wrap: ``A[i] * 4 // 2`` is not ``A[i] * 2``. Scalar parameters are such values too, where ``tir.scalar_overflow``
-says so (:mod:`tirlower.rewrite.scalar_overflow`). :class:`Wrapping` tells the two apart. An operation on data is safe
+says so (:mod:`tirlower.rewrite.scalar_overflow`); to :class:`DataAnalyzer` so is index arithmetic past 64 bits
+(:mod:`tirlower.analysis.word_reach`). :class:`Wrapping` tells the two apart. An operation on data is safe
 for the analyzer where its operands are bounded well inside their type (half of its range leaves room for what a rule
 may build of them); any other is *wrapping*, and so is every expression around it.
 """
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 
 from tirlower.analysis.evaluated import conditions_of, evaluations
 from tirlower.analysis.purity import side_effect
+from tirlower.analysis.word_reach import BEYOND, WordReach
 from tirlower.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet, ProofStrength
 from tirlower.arith.bounds import is_index_type
 from tirlower.arith.conditions import conjuncts
@@ -103,6 +105,10 @@ class Wrapping:
         self.invented: set[Var] = set()
         self.keeps_errors = False
         """Whether a division by data that may be zero is kept for its error."""
+        self.words: WordReach | None = None
+        """Finds index arithmetic past 64 bits, where that wraps."""
+        self.past_words: set[Var] = set()
+        """Variables bound to such arithmetic."""
         self.visited: list[dict[int, Expr]] = []
         """What :meth:`simplify` made of the nodes of the expression at hand, by identity, in each scope of facts."""
 
@@ -126,8 +132,19 @@ class Wrapping:
 
     def note_let(self, op: Node) -> None:
         """A variable that an expression binds to data is data in it."""
-        if op.__class__ is Let and self.is_data(op.value):
-            self.data.add(op.var)
+        if op.__class__ is Let:
+            self.note(op.var, op.value)
+
+    def note(self, var: Var, value: Expr) -> None:
+        """A variable that is bound to data is data, and one that is bound to any word is any word."""
+        if self.is_data(value):
+            self.data.add(var)
+        elif self.words is not None and value.dtype.is_int and self.words.of(value) >= BEYOND:
+            self.past_words.add(var)
+
+    def past(self, root: Expr) -> set[int]:
+        """The ids of the operations of an expression on indices that may leave 64 bits."""
+        return {id(op) for op in self.words.leaving(root)} if self.words is not None else set()
 
     def wraps(self, root: Expr) -> bool:
         """Whether an expression holds a wrapping operation."""
@@ -182,7 +199,7 @@ class Wrapping:
     def _classify(self, root: Expr) -> tuple[set[int], list[BinaryOp]]:
         """The ids of the wrapping nodes (operations and everything around them), and the divisions by data."""
         data: dict[int, bool] = {}
-        wrapping: set[int] = set()
+        wrapping = self.past(root)
         quotients: list[BinaryOp] = []
         stack: list[Expr] = [root]
         while stack:
@@ -326,6 +343,8 @@ class Wrapping:
             return found
 
         def inside(op: Expr) -> Expr:
+            if _is_arithmetic(op) and not (op.dtype.bits == 64 and op.__class__ in _RING) and not self.is_data(op):
+                return op.map_children(visit)  # an index: it wraps past 64 bits, whatever its type
             if op.__class__ in _RING:
                 return self._ring(op, wrapping, visit, simplify)
             if op.__class__ is Call and op.op is _ITE:
@@ -446,7 +465,7 @@ def _chosen(op: Call) -> Expr:
 
 class DataAnalyzer(Analyzer):
     """An analyzer to which data wraps: what it is told and asked has a variable of which nothing is known in the place
-    of every operation on data that may leave its type.
+    of every operation on data that may leave its type, and with ``words`` of every one on indices that may leave 64 bits.
 
     >>> x = Var("x")
     >>> analyzer = DataAnalyzer({x})
@@ -457,10 +476,19 @@ class DataAnalyzer(Analyzer):
     True
     """
 
-    def __init__(self, data: Iterable[Var] = ()) -> None:
+    def __init__(self, data: Iterable[Var] = (), words: bool = True) -> None:
         super().__init__()
         self.wrapping = Wrapping(self, data)
+        self.wrapping.words = WordReach(self._reach) if words else None
         self._opaque: dict[Expr, tuple[Expr, bool]] = {}
+
+    def _reach(self, var: Var) -> int | None:
+        """How far from 0 a variable is said to be; one that may be anything its type holds is taken for a size."""
+        if var in self.wrapping.past_words:
+            return BEYOND
+        ends = self.facts.bounds.get(var)
+        reach = max((abs(end) for end in ends or () if isinstance(end, int)), default=0)
+        return None if var.dtype.bits == 32 and abs(reach - var.dtype.max_value) <= 1 else reach
 
     def opaque(self, root: Expr) -> Expr:
         """An expression with variables in the place of what may wrap."""
@@ -468,6 +496,7 @@ class DataAnalyzer(Analyzer):
         found = memo.get(root)
         if found is not None:
             return found[0]
+        leaving = self.wrapping.past(root)
         stack: list[Expr] = [root]
         while stack:
             op = stack[-1]
@@ -481,7 +510,7 @@ class DataAnalyzer(Analyzer):
                 stack += waiting
                 continue
             stack.pop()
-            memo[op] = self._opaque_node(op, operands)
+            memo[op] = (self.wrapping.atom(op), False) if id(op) in leaving else self._opaque_node(op, operands)
         return memo[root][0]
 
     def _opaque_node(self, op: Expr, operands: tuple[Expr, ...]) -> tuple[Expr, bool]:
@@ -501,8 +530,7 @@ class DataAnalyzer(Analyzer):
         if isinstance(value, Range):
             value = value.min if is_const_int(value.extent, 1) else self._opaque_range(value)
         if isinstance(value, Expr):
-            if self.wrapping.is_data(value):
-                self.wrapping.data.add(var)
+            self.wrapping.note(var, value)
             if self.wrapping.wraps(value):
                 return  # in its place it would be taken not to wrap
         self._opaque = {}

@@ -113,9 +113,9 @@ class FactMutator(Mutator):
             return op.with_(stmts=tuple(done)) if changed else op
 
     def note_binding(self, stmt: Node) -> None:
-        """Remember that a variable is bound to data, whose arithmetic wraps."""
-        if isinstance(stmt, Bind) and not stmt.var.dtype.is_handle and self.wrapping.is_data(stmt.value):
-            self.wrapping.data.add(stmt.var)
+        """Remember that a variable is bound to what wraps."""
+        if isinstance(stmt, Bind) and not stmt.var.dtype.is_handle:
+            self.wrapping.note(stmt.var, stmt.value)
 
 
 def know_shapes(analyzer: Analyzer, func: PrimFunc) -> None:

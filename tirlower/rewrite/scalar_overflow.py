@@ -5,29 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import Flag, auto
 
 from tirlower.analysis.overflow import DataAnalyzer, Wrapping
+from tirlower.analysis.word_reach import WordReach
 from tirlower.arith import Analyzer
 from tirlower.arith.bounds import is_index_type
+from tirlower.ir.buffer import IterVar
 from tirlower.ir.data import data_parameters
-from tirlower.ir.expr import BufferLoad, Call, Cast, Var
+from tirlower.ir.expr import BufferLoad, Call, Cast, Expr, IntImm, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.query import each, statements
-from tirlower.ir.stmt import Bind
+from tirlower.ir.stmt import Bind, For
 from tirlower.rewrite.context import PassContext
 
 __all__ = ["analyzer_of", "building", "scalars_wrap"]
 
-_BUILDING: ContextVar[bool | None] = ContextVar("tirlower_building", default=None)
-"""None: a pass called by hand. Else a pipeline runs, on a module that has data or has none."""
+
+class _Wraps(Flag):
+    """What may wrap in a module that a pipeline runs on."""
+
+    NOTHING = 0
+    DATA = auto()
+    WORDS = auto()
+    """Index arithmetic, past 64 bits."""
+
+
+_LARGE = 1 << 31
+
+_BUILDING: ContextVar[_Wraps | None] = ContextVar("tirlower_building", default=None)
+"""None: a pass called by hand."""
 
 
 @contextmanager
 def building(mod: IRModule) -> Iterator[None]:
     """Inside, passes take arithmetic on data to wrap, scalar parameters included, unless ``tir.scalar_overflow`` says
-    otherwise."""
+    otherwise; and so they take index arithmetic past 64 bits."""
     functions = [func for _, func in mod.items() if isinstance(func, PrimFunc)]
-    token = _BUILDING.set(any(_holds_data(func) for func in functions))
+    data = _Wraps.DATA if any(map(_holds_data, functions)) else _Wraps.NOTHING
+    token = _BUILDING.set(data | (_Wraps.WORDS if any(map(_leaves_words, functions)) else _Wraps.NOTHING))
     try:
         yield
     finally:
@@ -42,6 +58,24 @@ def _holds_data(func: PrimFunc) -> bool:
         is_index_type(op.dtype) and not (isinstance(op, Cast) and is_index_type(op.value.dtype))
         for op in each((BufferLoad, Call, Cast), func.body)
     )
+
+
+def _leaves_words(func: PrimFunc) -> bool:
+    """Whether index arithmetic of a function may leave 64 bits, where it wraps as data does."""
+    if any(not -_LARGE <= number.value <= _LARGE for number in each(IntImm, func.body)):
+        return True  # a condition may say of a variable that it is as far
+    reach: dict[Var, int] = {}
+    words = WordReach(reach.get)
+    for op in statements(func.body):
+        if any(words.leaving(part) for part in op.children() if isinstance(part, Expr)):
+            return True
+        if isinstance(op, For):
+            reach[op.loop_var] = words.of(op.min) + words.of(op.extent)
+        elif isinstance(op, IterVar) and op.dom is not None:
+            reach[op.var] = words.of(op.dom.min) + words.of(op.dom.extent)
+        elif isinstance(op, Bind):
+            reach[op.var] = words.of(op.value)
+    return False
 
 
 def _integers(data: Iterable[Var]) -> bool:
@@ -60,11 +94,12 @@ def analyzer_of(func: PrimFunc | None) -> tuple[Analyzer, Wrapping]:
     """The analyzer of a pass over a function, and what it says of wrapping."""
     wraps = scalars_wrap()
     data = data_parameters(func) if func is not None and wraps else ()
-    if func is None or not wraps or (_BUILDING.get() is False and not _integers(data)):
+    known = _BUILDING.get()
+    if func is None or not wraps or (known is _Wraps.NOTHING and not _integers(data)):
         analyzer = Analyzer()
         wrapping = Wrapping(analyzer)
     else:
-        analyzer = DataAnalyzer(data)
+        analyzer = DataAnalyzer(data, words=known is None or _Wraps.WORDS in known)
         wrapping = analyzer.wrapping
         _know_bound(func, wrapping)
     wrapping.keeps_errors = wraps
@@ -72,7 +107,7 @@ def analyzer_of(func: PrimFunc | None) -> tuple[Analyzer, Wrapping]:
 
 
 def _know_bound(func: PrimFunc, wrapping: Wrapping) -> None:
-    """What a function's statements bind to data is data, for passes that do not follow bindings too."""
+    """What a function's statements bind to what wraps wraps, for passes that do not follow bindings too."""
     for op in statements(func.body):
-        if op.__class__ is Bind and not op.var.dtype.is_handle and wrapping.is_data(op.value):
-            wrapping.data.add(op.var)
+        if op.__class__ is Bind and not op.var.dtype.is_handle:
+            wrapping.note(op.var, op.value)
