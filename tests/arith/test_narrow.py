@@ -9,7 +9,8 @@ import pytest
 from evaluate import NoValue, evaluate
 
 from tests.generate.nodes import Nodes
-from tirlower.arith import NarrowPredicateExpression, narrow_predicate_expression
+from tirlower.arith import IntervalSet, NarrowPredicateExpression, narrow_predicate_expression
+from tirlower.diagnostics import TirError
 from tirlower.ir import Buffer, Range, Var, build
 from tirlower.ir.query import mentions
 from tirlower.ir.structural import structural_equal
@@ -70,3 +71,10 @@ def test_random_predicates_are_implied():
                 assert isinstance(truth, NoValue) or truth is True, (seed, str(cond), str(found), value, ii, jj)
                 narrowed += 1
     assert narrowed > 1000
+
+
+def test_a_domain_that_is_no_range_is_named():
+    x = Var("x")
+    for domain in (3, IntervalSet(0, 3)):
+        with pytest.raises(TirError, match=r"the domain of x is [\s\S]*Range\(least, number of values\)"):
+            narrow_predicate_expression(x < 3, {x: domain})

@@ -169,3 +169,10 @@ def test_too_many_inequalities_are_refused():
     many += [build.le(x * -p + Var(f"w{p}"), 3) for p in range(1, 30)]
     with pytest.raises(TirError, match="inequalities"):
         solve_linear_inequalities(many, [x])
+
+
+def test_equations_are_solved_for_the_variables_that_they_have():
+    x, y = Var("x"), Var("y")
+    solved = solve_linear_equations([(x + y).equal(20), (x - y).equal(10)])
+    assert {var.name: value.value for var, value in solved.src_to_dst.items()} == {"x": 15, "y": 5}
+    assert solve_linear_equations(x.equal(3)).src_to_dst[x].value == 3

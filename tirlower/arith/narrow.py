@@ -8,6 +8,7 @@ from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
 from tirlower.arith.conditions import is_pure
 from tirlower.arith.int_set import IntervalSet, SetEvaluator
+from tirlower.diagnostics import TirError
 from tirlower.ir import BOOL, Expr, IntImm, Range, Var, as_expr, build
 from tirlower.ir.expr import ExprLike
 from tirlower.ir.query import mentions
@@ -27,7 +28,8 @@ _NEGATED: dict[type[ir.CompareOp], type[ir.CompareOp]] = {
 def narrow_predicate_expression(expr: ExprLike, free_parameters: Mapping[Var, Range]) -> Expr:
     """A condition without the variables of ``free_parameters`` that implies ``expr`` for all their values.
 
-    It is conservative: it may be false where ``expr`` is always true, never the other way round.
+    It is conservative: it may be false where ``expr`` is always true, never the other way round. Raises :class:`TirError`
+    for a domain that is no range.
 
     >>> i, n = Var("i"), Var("n")
     >>> narrow_predicate_expression(i < n, {i: Range(0, 8)})
@@ -35,6 +37,10 @@ def narrow_predicate_expression(expr: ExprLike, free_parameters: Mapping[Var, Ra
     """
     analyzer = Analyzer()
     for var, dom in free_parameters.items():
+        if not isinstance(dom, Range):
+            raise TirError(
+                f"the domain of {var} is {dom!r}", help=f"give a range: {{{var}: Range(least, number of values)}}"
+            )
         analyzer.bind(var, Range(dom.min, build.const(2, dom.extent.dtype)) if _is_point(dom) else dom)
     return analyzer.simplify(_Narrower(analyzer, free_parameters).of(as_expr(expr), True))
 

@@ -130,18 +130,21 @@ def _as_equation(analyzer: Analyzer, equation: Expr, variables: Sequence[Var]) -
 
 def solve_linear_equations(
     equations: Sequence[Expr] | Expr,
-    variables: Sequence[Var],
+    variables: Sequence[Var] | None = None,
     ranges: Mapping[Var, Range] | None = None,
     analyzer: Analyzer | None = None,
 ) -> IntConstraintsTransform:
     """All integer solutions of equations, parametrised by as many new variables as are free.
 
     Conditions that are no linear equations with constant coefficients stay as relations, in the new variables, as do
-    the ranges of the old ones. A system without solution has the relation False.
+    the ranges of the old ones. A system without solution has the relation False. Without ``variables`` those of the
+    equations are solved for, in the order in which they are met.
     """
     analyzer = analyzer if analyzer is not None else Analyzer()
     ranges = dict(ranges or {})
     parts = [equations] if isinstance(equations, Expr) else list(equations)
+    if variables is None:
+        variables = _variables_of(parts)
     rows: Matrix = []
     bases: list[Expr] = []
     rest: list[Expr] = []
@@ -288,9 +291,13 @@ def solve_linear_inequalities(
     ranges = dict(ranges or {})
     parts = [conditions] if isinstance(conditions, Expr) else list(conditions)
     if variables is None:
-        variables = list(dict.fromkeys(var for part in parts for var in each(Var, part)))
+        variables = _variables_of(parts)
     solved = _eliminated(parts, variables, ranges, analyzer)
     return _deskewed(parts, solved) if deskew_range else solved
+
+
+def _variables_of(parts: Sequence[Expr]) -> list[Var]:
+    return list(dict.fromkeys(var for part in parts for var in each(Var, part)))
 
 
 def _deskewed(parts: Sequence[Expr], solved: IntConstraints) -> IntConstraintsTransform:
