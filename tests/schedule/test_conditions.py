@@ -298,3 +298,60 @@ def test_one_block_is_made_of_one_block() -> None:
     with pytest.raises(StricterThanLegal, match="has 2 blocks under it, not a single one"):
         sch.blockize(sch.get_loops("B")[1])
     test_what_tvm_takes_is_taken(CHAIN, lambda s: s.blockize(s.get_loops("B")[1]))
+
+
+STRIDED = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), C: T.Buffer((20,), "int32")):
+    for i in range(10):
+        with T.block("C"):
+            v = T.axis.spatial(20, {index})
+            C[v] = T.if_then_else({low} <= v and v < {high}, A[v // {by} - {low} // {by}], 0)
+"""
+
+
+def test_a_padding_is_filled_by_ones() -> None:
+    def step(sch: Any) -> None:
+        sch.decompose_padding("C", "i")
+
+    strided = STRIDED.format(index="i * 2", low=2, high=18, by=2)
+    test_what_is_legal_is_refused_in_tvms_words(strided, step, "a stride of 1")
+    step(tl.Schedule(parse(STRIDED.format(index="i", low=1, high=9, by=1)), accept="tvm"))
+    split: Any = tl.Schedule(parse(STRIDED.format(index="i", low=1, high=9, by=1)), accept="tvm")
+    split.split("i", [None, 5])
+    split.decompose_padding("C", "i_0")
+
+
+SUMMED = """
+@T.prim_func
+def f(A: T.Buffer((8, 16), "int32"), B: T.Buffer((8,), "int32"), X: T.Buffer((8,), "int32")):
+    for {loops}:
+        with T.block("B"):
+            vi = T.axis.spatial(8, {i})
+            vk = T.axis.reduce({count}, {k})
+            with T.init():
+                B[vi] = 0
+            B[vi] += A[vi, vk]
+"""
+
+
+@pytest.mark.parametrize(
+    ("loops", "i", "k", "word"),
+    [
+        (
+            "m, r in T.grid(32, 4)",
+            "m // 4",
+            "m % 4 * 4 + r",
+            "touched by both data parallel block iters and reduction",
+        ),
+        ("i, k, r in T.grid(8, 16, 2)", "i", "k", "`r` under the outermost reduction loop is not bound"),
+    ],
+)
+def test_loops_of_a_partial_sum_are_of_one_kind(loops: str, i: str, k: str, word: str) -> None:
+    text = SUMMED.format(loops=loops, i=i, k=k, count=16)
+    strict: Any = tl.Schedule(parse(text), accept="tvm")
+    with pytest.raises(StricterThanLegal, match=word):
+        strict.rfactor("r" if "m" in loops else "k", 0)
+    plain = text.replace(loops, "i, k, r in T.grid(8, 4, 4)").replace(f"(8, {i})", "(8, i)")
+    plain = plain.replace(f"(16, {k})", "(16, k * 4 + r)")
+    tl.Schedule(parse(plain), accept="tvm").rfactor("r", 0)

@@ -9,12 +9,16 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tirlower.ir.buffer import IterKind
-from tirlower.ir.expr import is_const_int
+from tirlower.arith import detect_iter_map
+from tirlower.diagnostics import TirError
+from tirlower.ir import build
+from tirlower.ir.buffer import IterKind, Range
+from tirlower.ir.expr import Call, is_const_int
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.functor import substitute
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.query import each, mentions
-from tirlower.ir.stmt import Block, For, ForKind
+from tirlower.ir.stmt import Block, BufferStore, For, ForKind
 from tirlower.poly.injective import may_pad
 from tirlower.schedule.edits import Site, Steps
 from tirlower.schedule.handles import Handle
@@ -206,8 +210,39 @@ def _rfactor(step: Step) -> str:
     children = scope.under(site.steps).children
     if len(children) != 1:
         return f"The loop `{loop.loop_var.name}` has {len(children)} blocks under it, not a single one"
-    said = scope.not_reduction(scope.child(children[0].way))
-    return _stage(scope) or (f"The block `{children[0].block.name}` is not a reduction block: {said}" if said else "")
+    placed = scope.child(children[0].way)
+    said = scope.not_reduction(placed)
+    if said := _stage(scope) or (f"The block `{placed.block.name}` is not a reduction block: {said}" if said else ""):
+        return said
+    return _mixed(scope, placed, loop, loops_of(step.func(site), placed.way))
+
+
+def _mixed(scope: Scope, placed: Placed, factor: For, loops: Sequence[tuple[Steps, For]]) -> str:
+    """What is wrong with the loops around a reduction of which one shall become an axis: each is of one kind, those from the first
+    reduction loop on are all bound and have nothing besides, and the block is the first one in them."""
+    name, summed = placed.block.name, False
+    for way, loop in loops:
+        used = {
+            it.kind is IterKind.REDUCE
+            for it in placed.block.iters
+            if it.value is not None and mentions(it.value, [loop.loop_var])
+        }
+        this = f"The loop `{loop.loop_var.name}`"
+        if len(used) > 1:
+            return (
+                f"{this} is touched by both data parallel block iters and reduction block iters of the block `{name}`"
+            )
+        if used == {False} and loop is factor:
+            return f"{this} is touched by a data parallel block iter of the block `{name}`"
+        if used == {True} and not summed:
+            summed = True
+            if len(scope.under(way).children) > 1:
+                return f"{this} has {len(scope.under(way).children)} blocks under it, not a single one"
+        elif not used and summed and not is_const_int(loop.extent, 1):
+            return f"{this} under the outermost reduction loop is not bound to a block iter of the block `{name}`"
+    if loops and scope.under(loops[0][0]).children[0].way != placed.way:
+        return f"The block `{name}` is not the first child block of the outermost loop outside of it"
+    return ""
 
 
 def _one_writer(step: Step) -> str:
@@ -303,6 +338,28 @@ def _complete(step: Step) -> str:
     return f"The block `{placed.block.name}` is not a complete block: {said}" if said else ""
 
 
+def _padding(step: Step) -> str:
+    """A complete block, of which the part that is not padding is a box: each of its iterators one loop, or a part of one, by ones."""
+    if said := _complete(step):
+        return said
+    found = _placed(step)
+    stores = () if found is None else [*each(BufferStore, found[1].block.body)]
+    if found is None or len(stores) != 1 or not isinstance(stores[0].value, Call) or not stores[0].value.args:
+        return ""
+    block = found[1].block
+    bindings = {it.var: it.value for it in block.iters if it.value is not None}
+    ranges = {loop.loop_var: Range(loop.min, loop.extent) for _, loop in _around(step, found[1])}
+    inside = build.logical_and(block.predicate, substitute(stores[0].value.args[0], bindings))
+    try:
+        region = detect_iter_map([*bindings.values()], ranges, inside, "surjective").indices
+    except TirError:
+        region = []
+    by_ones = (len(one.args) < 2 and all(is_const_int(part.scale, 1) for part in one.args) for one in region)
+    if len(region) == len(bindings) and all(by_ones):
+        return ""
+    return f"The in-bound region of the block `{block.name}` is not told: its iterators are no loops with a stride of 1"
+
+
 def _rolling(step: Step) -> str:
     found = _placed(step)
     if found is None:
@@ -388,7 +445,7 @@ CONDITIONS: Final[dict[str, Callable[[Step], str]]] = {
     "CacheWrite": _one_writer,
     "CacheInplace": _covered,
     "CacheIndex": _leaf,
-    "DecomposePadding": _complete,
+    "DecomposePadding": _padding,
     "Merge": _merge,
     "PadEinsum": _staged,
     "ReadAt": _staged,

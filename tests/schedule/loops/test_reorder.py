@@ -9,7 +9,7 @@ import pytest
 
 import tirlower as tl
 from tests.checking import executes_alike, roundtrips, same_function
-from tirlower.diagnostics import BadArgument, IllegalStep, LegalityError, NotApplicable, TraceError
+from tirlower.diagnostics import BadArgument, DeadHandle, IllegalStep, LegalityError, NotApplicable, TraceError
 from tirlower.script import parse
 
 
@@ -438,3 +438,20 @@ def f(C: T.Buffer((9, 8), "int32"), D: T.Buffer((9,), "int32")):
     sch.reorder("k", "i")
     assert len(sch.loops("D")) == 3
     executes_alike(before, sch.mod["main"])
+
+
+def test_a_handle_of_an_if_between_the_loops_ends() -> None:
+    before = parse("""
+@T.prim_func
+def f(C: T.Buffer((9, 8), "int32")):
+    for i in range(8):
+        if i % 3 != 1:
+            for k in range(4):
+                C[i, k] = k
+""")
+    sch: Any = tl.Schedule(before, debug_mask="all")
+    held = sch.find("if _: ...")
+    sch.reorder("k", "i")
+    executes_alike(before, sch.mod["main"])
+    with pytest.raises(DeadHandle, match="reorder ended it"):
+        sch.get(held)

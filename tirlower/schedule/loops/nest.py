@@ -43,7 +43,8 @@ class Nest:
     """Loops that stand in each other, outermost first, and the order that they shall have.
 
     ``before`` and ``after`` are what stands beside the next loop in the body of each but the innermost; ``conditions``
-    those under which the innermost body runs, of which the first ``held`` are around what stands beside each loop.
+    those under which the innermost body runs, of ``ifs`` that are no more then; the first ``held`` are around what stands beside
+    each loop.
     """
 
     site: Site
@@ -53,6 +54,7 @@ class Nest:
     after: list[tuple[Stmt, ...]]
     conditions: list[Expr]
     held: dict[int, int] = field(default_factory=dict)
+    ifs: list[IfThenElse] = field(default_factory=list)
 
     @property
     def body(self) -> Stmt:
@@ -86,9 +88,15 @@ class Nest:
         forward = Forward()
         if condition is not None:
             forward_predicated(forward, self.body, body)
+        self._keep(forward, made)
+        return Made(stmt, made, {self.body: [*self.order]}, forward)
+
+    def _keep(self, forward: Forward, made: Sequence[For]) -> None:
+        """The loops go on as those of the new nest; an ``if`` between them ends."""
         for old, new in zip(self.order, made, strict=True):
             forward.keep(old, new)
-        return Made(stmt, made, {self.body: [*self.order]}, forward)
+        for one in self.ifs:
+            forward.end(one, made[-1])
 
     def _around_beside(self, at: int) -> Expr | None:
         """The condition around what stands beside the next loop in the body of one."""
@@ -160,8 +168,7 @@ class Nest:
             forward_predicated(forward, self.body, body)
         last = [stmt for at in reversed(range(count)) for stmt in _own(behind, self.after, at)]
         stmt, made = _around(loops, seq([*front, body, *last]))
-        for old, new in zip(self.order, made, strict=True):
-            forward.keep(old, new)
+        self._keep(forward, made)
         return Made(stmt, made, positions, forward)
 
     def _ends(self, at: int, first: bool, analyzer: Analyzer) -> dict[Var, Expr] | None:
@@ -255,6 +262,7 @@ def _descend(step: Step, nest: Nest, stmt: Stmt, inner: For) -> None:
         free = not has(BufferLoad, stmt.condition) and not has(Call, stmt.condition)
         if stmt.else_case is None and free and not isinstance(stmt.then_case, Seq):
             nest.conditions.append(stmt.condition)
+            nest.ifs.append(stmt)
             return
     elif isinstance(stmt, Seq) and len(nest.before) < len(nest.loops) and outer.body is stmt:
         at = next(
