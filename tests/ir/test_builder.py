@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tirlower import ir
 from tirlower.diagnostics import TirError
+from tirlower.interp import interpret
 from tirlower.ir import IRBuilder, assert_structural_equal, verify_well_formed
 
 
@@ -164,7 +166,7 @@ def test_misuse_is_named():
     with pytest.raises(TirError, match="follows an if_"), ib.else_():
         pass
     with pytest.raises(TirError, match="takes a statement"):
-        ib.emit(ir.as_expr(0))
+        ib.emit("text")
     with pytest.raises(TirError, match=r"float 1\.5"):
         ib.store(ir.Buffer("A", (4,), "int32"), 1.5, 0)
     with pytest.raises(TirError, match="float32"):
@@ -186,3 +188,38 @@ def test_statements_outside_the_function():
         pass
     with pytest.raises(TirError, match="outside the function"):
         ib.get()
+
+
+def test_the_words_of_tirs_builder():
+    """A histogram of the parts of a block, as programs for ``tvm.tir.ir_builder`` write it, against the interpreter."""
+    ib = IRBuilder()
+    with ib.func("count"):
+        A = ib.buffer_ptr(ib.buffer_param("A", (32,), "int32"))
+        C = ib.buffer_ptr(ib.buffer_param("C", (4,), "int32"))
+        bx = ir.IterVar((0, 4), "bx", ir.IterVar.ThreadIndex, "blockIdx.x")
+        ib.scope_attr(bx, "thread_extent", 4)
+        total = ib.allocate("int32", 1, name="total", scope="local")
+        ib.scope_attr(total.buffer.data, "storage_alignment", 64)
+        total[0] = 0
+        with ib.for_range(0, 8, name="i") as i:
+            with ib.if_scope(ib.likely(A[bx.var * 8 + i] > 3)):
+                total[0] = total[0] + 1
+            with ib.else_scope():
+                ib.emit(total[0])
+        with ib.while_loop(total[0] > 5):
+            total[0] = total[0] - 1
+        with ib.new_scope():
+            C[bx.var] = total[0]
+    func = ib.get()
+    assert verify_well_formed(func) and isinstance(func.body, ir.For) and func.body.thread_tag == "blockIdx.x"
+    a, c = np.arange(32, dtype="int32") % 7, np.zeros(4, "int32")
+    interpret(func, a, c)
+    assert list(c) == [min(5, int((part > 3).sum())) for part in a.reshape(4, 8)]
+
+
+def test_an_attribute_at_the_end_of_a_scope_is_around_nothing():
+    ib = IRBuilder()
+    with ib.for_range(0, 4):
+        ib.scope_attr(0, "pragma_note", 1)
+    made = ib.get()
+    assert isinstance(made.body, ir.AttrStmt) and ir.is_no_op(made.body.body)

@@ -21,13 +21,13 @@ A ``with`` block is a scope; statements go into the innermost one. Loads are exp
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Unpack
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.block_builder import BlockBuilder
-from tirlower.ir.buffer import Buffer, BufferOptions, BufferRegion, Index, LayoutOptions, Shape, decl_buffer
+from tirlower.ir.buffer import Buffer, BufferOptions, BufferRegion, Index, IterVar, LayoutOptions, Shape, decl_buffer
 from tirlower.ir.dtype import HANDLE, DataType
 from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, PointerType, Var, as_expr, const
 from tirlower.ir.func import IRModule, PrimFunc
@@ -104,11 +104,11 @@ class IRBuilder:
 
     # Scopes
 
-    def emit(self, stmt: Stmt) -> None:
-        """Add a statement to the scope at hand."""
-        if not isinstance(stmt, Stmt):
-            raise TirError(f"emit takes a statement, got {type(stmt).__name__}", help="use evaluate for an expression")
-        self._scopes[-1].append(stmt)
+    def emit(self, stmt: Stmt | Expr) -> None:
+        """Add a statement to the scope at hand; an expression is evaluated."""
+        if not isinstance(stmt, (Stmt, Expr)):
+            raise TirError(f"emit takes a statement or an expression, got {type(stmt).__name__}")
+        self._scopes[-1].append(stmt if isinstance(stmt, Stmt) else Evaluate(stmt))
 
     def _close(self) -> Stmt:
         return _one(self._scopes.pop())
@@ -267,12 +267,35 @@ class IRBuilder:
             body = self._close()
         self.emit(AttrStmt(node, key, as_expr(value), body))
 
+    def scope_attr(self, node: object, attr_key: str, value: ExprLike) -> None:
+        """An attribute for the rest of the scope, as in ``tvm.tir.ir_builder``.
+
+        Of a thread axis (an :class:`IterVar` of a tag) and its ``thread_extent`` or ``virtual_thread`` it is the axis' loop.
+
+        >>> from tirlower.ir import IterVar
+        >>> ib, tx = IRBuilder(), IterVar((0, 8), "tx", IterVar.ThreadIndex, "threadIdx.x")
+        >>> A = ib.allocate("int32", 8, name="A", scope="local")
+        >>> ib.scope_attr(tx, "thread_extent", 8)
+        >>> A[0] = tx.var
+        >>> print(ib.get())
+        A = T.alloc_buffer((8,), "int32", scope="local")
+        for tx in T.thread_binding(8, thread="threadIdx.x"):
+            A[0] = tx
+        """
+        number = as_expr(value)
+        if isinstance(node, IterVar) and node.thread_tag and attr_key in ("thread_extent", "virtual_thread"):
+            axis, zero = node.var, const(0, node.var.dtype)
+            extent = build.cast(axis.dtype, number)
+            self.emit(For(axis, zero, extent, ForKind.THREAD_BINDING, node.thread_tag, {}, _REST))
+        else:
+            self.emit(AttrStmt(node, attr_key, number, _REST))
+
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
         """A scope of its own: what is declared inside ends with it."""
         with self._scope():
             yield
-            stmts = tuple(self._scopes.pop())
+            stmts = tuple(_closed(self._scopes.pop()))
         self.emit(Seq(stmts))
 
     @contextlib.contextmanager
@@ -300,6 +323,9 @@ class IRBuilder:
             body = self._close()
         self.emit(state.finish(body))
 
+    # The words of ``tvm.tir.ir_builder``
+    if_scope, else_scope, while_loop, new_scope = if_, else_, while_, scope
+
     # Statements
 
     def alloc(
@@ -314,6 +340,22 @@ class IRBuilder:
         buffer = decl_buffer(shape, dtype, name, scope=scope, **options)
         self.emit(AllocBuffer(buffer))
         return buffer
+
+    def allocate(
+        self,
+        dtype: DataType | str,
+        shape: Shape,
+        name: str = "buf",
+        axis_separators: Sequence[int] | None = None,
+        scope: str = "global",
+    ) -> BufferPtr:
+        """Memory for the rest of the scope, read and written like an array, with its arguments in TIR's order."""
+        separators = tuple(axis_separators or ())
+        return self.buffer_ptr(self.alloc(shape, dtype, scope, name, axis_separators=separators))
+
+    def likely(self, condition: ExprLike) -> Expr:
+        """A condition that usually holds."""
+        return build.likely(condition)
 
     def decl(self, buffer: Buffer) -> Buffer:
         """A view of another buffer's data for the rest of the scope."""
@@ -383,7 +425,20 @@ class IRBuilder:
         return IRModule(self._built)
 
 
+_REST = Evaluate(as_expr(0))
+"""Stands for what follows in the scope, till the scope is closed."""
+
+
+def _closed(stmts: list[Stmt]) -> list[Stmt]:
+    """The statements of a scope, each attribute for the rest of it around what follows."""
+    for at, stmt in enumerate(stmts):
+        if isinstance(stmt, (AttrStmt, For)) and stmt.body is _REST:
+            return [*stmts[:at], stmt.with_(body=_one(stmts[at + 1 :]))]
+    return stmts
+
+
 def _one(stmts: list[Stmt]) -> Stmt:
+    stmts = _closed(stmts)
     if not stmts:
         return Evaluate(as_expr(0))
     return stmts[0] if len(stmts) == 1 else Seq(tuple(stmts))
