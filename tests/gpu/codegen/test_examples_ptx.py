@@ -53,9 +53,17 @@ TENSOR = {
     "flash_attention_causal": lambda: flash_attention.flash_attention(8, 4096, causal=True),
     "matmul_hopper": lambda: matmul_hopper.hopper_matmul(4096, 4096, 4096),
 }
-# The passes and LLVM take most of the time: the long kernels are built for the ends of what supports them.
+# The passes and LLVM take most of the time: the long kernels are built for the ends of what supports them, and by day
+# the others are too, but for two.
+OFTEN = ("sm_75", "sm_90a", "sm_120")
 CASES = [
-    *[(name, arch) for name in SIMT for arch in ARCHITECTURES],
+    *[
+        pytest.param(
+            name, arch, marks=() if arch in OFTEN or name in ("vector_add", "softmax") else pytest.mark.nightly
+        )
+        for name in SIMT
+        for arch in ARCHITECTURES
+    ],
     *[("matmul_bf16", arch) for arch in ("sm_80", "sm_90", "sm_120")],
     *[("flash_attention", arch) for arch in ("sm_80", "sm_100a")],
     *[("flash_attention_causal", arch) for arch in ("sm_89", "sm_90a")],
