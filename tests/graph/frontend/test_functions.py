@@ -271,7 +271,6 @@ def caught(function):
         (lambda x: np.stack([x, x[0]]), "stack", ""),
         (lambda x: np.linalg.norm(x, 1, axis=0), "by squares alone, got ord=1", ""),
         (lambda x: np.expand_dims(x, 5), "axis 5 of expand_dims at test_functions.py", ""),
-        (lambda x: np.take(x, [0], axis=1, mode="clip"), "knows mode='raise' alone", ""),
     ],
 )
 def test_what_is_refused(function, message, remedy):

@@ -277,8 +277,13 @@ def take(a: object, indices: object, axis: int | None = None, mode: str = "raise
     if axis is None:
         x, axis = (x if x.ndim == 1 else ravel(x)), 0
     where = _axis(axis, x.ndim, "take")
+    if mode not in ("raise", "wrap", "clip"):
+        raise GraphError(f"take at {place()} knows the modes 'raise', 'wrap' and 'clip', got {mode!r}")
     if mode != "raise":
-        raise GraphError(f"take at {place()} knows mode='raise' alone, got {mode!r}")
+        extent = _extents(x)[where]
+        most = extent if isinstance(extent, int) else _made("dim_value", value=extent)
+        near = _made("minimum", _made("maximum", indices, 0), _made("subtract", most, 1))
+        return _made("gather", x, _made("remainder", indices, most) if mode == "wrap" else near, axis=where)
     if isinstance(x, Tensor) and not isinstance(indices, Tensor):
         return x[(*[slice(None)] * where, indices if ndim(indices) else operator.index(indices))]  # type: ignore[arg-type]
     return _made("gather", x, _like(indices), axis=where)
@@ -392,10 +397,14 @@ def repeat(a: object, repeats: int, axis: int | None = None) -> TensorLike:
 
 def round(a: object, decimals: int = 0) -> TensorLike:
     """Rounded to so many digits behind the point, halves to even ones."""
+    x = _like(a)
     if not decimals:
-        return _made("round", a)
-    scale = 10.0**decimals
-    return _made("divide", _made("round", _made("multiply", a, scale)), scale)
+        return _made("round", x)
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0 and DataType(dtype_name(x.dtype)).is_integral:
+        return x
+    there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
+    return astype(_made(back, _made("round", _made(there, x, scale)), scale), x.dtype)
 
 
 around = round

@@ -12,7 +12,7 @@ import numpy as np
 from tirlower.diagnostics import nearest_name
 from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.errors import GraphError
-from tirlower.graph.frontend import functions, ordering
+from tirlower.graph.frontend import compositions, functions, ordering
 from tirlower.graph.frontend.arguments import Function, dtype_name
 from tirlower.graph.frontend.recording import place
 from tirlower.graph.frontend.symbolic import plain, symbolic
@@ -51,7 +51,8 @@ OTHER_NAMES = {
 }
 """NumPy's and the array API's names of operations that are registered under another one."""
 
-WRITTEN_OUT = frozenset((*functions.__all__, *ordering.__all__))
+_ROOM = {name: module for module in (functions, ordering, compositions) for name in module.__all__}
+WRITTEN_OUT = frozenset(_ROOM)
 """The functions that are not derived from an operation."""
 
 _OTHER_KEYWORDS = {"ddof": "correction", "reps": "repeats"}
@@ -71,7 +72,7 @@ _ACCUMULATED = {"add": "cumsum", "multiply": "cumprod"}
 def function_named(name: str) -> Function | None:
     """Ours for a name of NumPy, the array API or the registry: written out, or derived from the operation."""
     if name in WRITTEN_OUT:
-        return _of_user(cast(Function, getattr(ordering if name in ordering.__all__ else functions, name)))
+        return _of_user(cast(Function, getattr(_ROOM[name], name)))
     registered = OTHER_NAMES.get(name, name)
     if registered in WRITTEN_OUT:
         return function_named(registered)
