@@ -12,6 +12,7 @@ from tirlower.ir.buffer import iter_type_of
 from tirlower.ir.query import each
 from tirlower.ir.stmt import true_condition
 from tirlower.script import parse
+from tirlower.script import tir as T
 
 ev = ir.Evaluate
 
@@ -171,6 +172,13 @@ def f(A: T.Buffer((16, 8), "float32"), B: T.Buffer((16,), "float32")):
     assert (allocation.buffer_var, allocation.extents, allocation.dtype) == (buffer.data, buffer.shape, "int32")
     assert buffer.data.type_annotation is buffer.data.type and buffer.data_alignment == buffer.align
     assert block.body.seq is block.body.stmts
+    assert block.block is block and block.iter_values == (outer.loop_var, inner.loop_var)
+    pointer = buffer.data.type
+    assert (pointer.element_type, pointer.storage_scope) == ("int32", "global")
+    assert ir.AttrStmt(outer.loop_var, "note", 1, block).attr_key == "note"
+    assert buffer.access_ptr(ir.Buffer.READ | ir.Buffer.WRITE).args[-1].value == 3
+    reducer = T.comm_reducer(lambda x, y: x + y, [T.float32(0)])
+    assert reducer.identity_element is reducer.identity and ir.DataType("float16x4").itemsize == 8
     assert ir.Op.get("tir.exp").num_inputs == 1 and ir.Op.get("tir.call_extern").num_inputs == -1
 
 

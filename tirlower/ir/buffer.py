@@ -168,6 +168,8 @@ class Buffer(Node):
         """Whether it states no strides and no offset."""
         return not self.strides and is_const_int(self.elem_offset, 0)
 
+    READ = 1
+    WRITE = 2
     # Without it, Python would ask for element after element, and a symbolic buffer has no last one.
     __iter__ = None
 
@@ -503,6 +505,11 @@ class CommReducer(Node):
     result: tuple[Expr, ...] = child(convert=as_exprs)
     identity: tuple[Expr, ...] = child(convert=as_exprs)
     span: Span | None = hint(default=None, kw_only=True)
+
+    @property
+    def identity_element(self) -> tuple[Expr, ...]:
+        """The identity, in TIR's word."""
+        return self.identity
 
     def check(self) -> None:
         """All four have one length."""

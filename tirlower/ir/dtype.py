@@ -240,6 +240,11 @@ class DataType(str):
         return (self.bits + 7) // 8
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of all lanes, as NumPy's dtypes say it."""
+        return self.bytes * self.lanes
+
+    @property
     def min_value(self) -> int | float:
         """The least finite value of one lane."""
         if self.is_bool or self.is_uint:

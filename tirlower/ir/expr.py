@@ -50,6 +50,16 @@ class PointerType:
         self.element = DataType(element)
         self.scope = scope or "global"
 
+    @property
+    def element_type(self) -> DataType:
+        """The type of what it points to, in TIR's word."""
+        return self.element
+
+    @property
+    def storage_scope(self) -> str:
+        """The storage scope, in TIR's word."""
+        return self.scope
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PointerType) and other.element == self.element and other.scope == self.scope
 

@@ -347,6 +347,11 @@ class AttrStmt(Stmt):
     value: Expr = child(convert=as_expr)
     body: Stmt = child()
 
+    @property
+    def attr_key(self) -> str:
+        """The key, in TIR's word."""
+        return self.key
+
 
 @node
 @disjoint_base
@@ -404,6 +409,16 @@ class Block(Stmt):
     def iter_vars(self) -> tuple[BlockIter, ...]:
         """The iterators, in TIR's word."""
         return self.iters
+
+    @property
+    def iter_values(self) -> tuple[Expr | None, ...]:
+        """What the iterators are bound to, in TIR's word."""
+        return tuple(it.value for it in self.iters)
+
+    @property
+    def block(self) -> Block:
+        """Itself: where TIR has a realization around its block, here is one node."""
+        return self
 
     @property
     def alloc_buffers(self) -> tuple[Buffer, ...]:
