@@ -8,6 +8,7 @@ import pytest
 import bench.by_hand
 import tirlower as tl
 from bench.by_hand import elementwise, stencil
+from bench.by_hand.jacobi import in_numpy
 from bench.rows.naive import (
     NAIVE,
     attention,
@@ -24,7 +25,7 @@ from bench.rows.naive import (
     transpose,
 )
 from bench.rows.report import Row, report, rows_of, table
-from bench.rows.sweeps import histogram
+from bench.rows.sweeps import histogram, jacobi
 
 X, Y = np.random.default_rng(0).standard_normal((2, 9, 9), dtype=np.float32)
 
@@ -91,6 +92,9 @@ def test_sweeps_are_numpys():
     data, counts = np.random.default_rng(2).integers(0, 256, 70).astype(np.uint8), np.empty(256, np.int32)
     tl.interpret(histogram("plain", 70), data, counts)
     assert (counts == np.bincount(data, minlength=256)).all()
+    out = np.empty((9, 9), np.float32)
+    tl.interpret(jacobi("plain", 9, 4), X, out)
+    np.testing.assert_allclose(out, in_numpy(X, 4), rtol=1e-5, atol=1e-6)
 
 
 def test_both_forms_of_a_convolution_are_one():

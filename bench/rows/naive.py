@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from bench.by_hand.stencil import NINTH
-from bench.rows.sweeps import histogram
+from bench.rows.sweeps import histogram, jacobi
 from tirlower.ir import PrimFunc
 from tirlower.script import tir as T
 
@@ -420,6 +420,7 @@ NAIVE: Mapping[str, Mapping[str, Maker]] = {
     "blur 3×3 4096²": {"plain": partial(blur, "plain", 4096, 4096)},
     "attention 8×1024×64": {"block": partial(attention, "block", 8, 1024, 1024, 64)},
     "transpose 4096²": {"plain": partial(transpose, "plain", 4096)},
+    "jacobi 4096², 10 steps": {"plain": partial(jacobi, "plain", 4096, 10)},
     "histogram 16M bytes": {"plain": partial(histogram, "plain", 1 << 24)},
 }
 """By the name of the kernel by hand: the forms in which its formula is written."""

@@ -15,7 +15,7 @@ import pytest
 
 import tirlower as tl
 from tirlower.autoschedule import choose
-from tirlower.autoschedule.recipes import histogram
+from tirlower.autoschedule.recipes import histogram, time_loop
 from tirlower.diagnostics import TirError
 from tirlower.script import parse
 
@@ -241,8 +241,29 @@ def _histogram(p: Nests) -> list[str]:
     return p.nest(loops, [f"{place} = {update.format(place, weight)}"])
 
 
+def _steps(p: Nests) -> list[str]:
+    """Sweeps that a loop repeats, in place or between two arrays."""
+    (i, j), rng = p.loops("n", "m"), p.rng
+    count = p.sizes["n"]
+    size = str(count)  # rows of a sweep are numbers
+    arrays = [p.array(size, "m") for _ in range(rng.choice((1, 2, 2)))]
+    first, last = min(rng.choice((0, 1, 2)), count // 2), count - min(rng.choice((0, 1, 2)), count // 2)
+    lines = [f"for t{p.fresh} in range({rng.choice((1, 2, 3, 5, 9))}):"]
+    for at, target in enumerate(arrays):
+        source = arrays[at - 1]
+        rows = [str(k) for k in (-2, -1, 0, 0, 1, 2) if first + k >= 0 and last + k <= count]
+        terms = [
+            f"{rng.choice((source, target))}[{i[0]} + {rng.choice(rows)}, {j[0]}]" for _ in range(rng.randrange(1, 4))
+        ]
+        lines += [
+            f"    for {i[0]} in range({first}, {last}):", f"        for {j[0]} in range({p.bound('m')}):",
+            f"            {target}[{i[0]}, {j[0]}] = {p.value(terms)}",
+        ]  # fmt: skip
+    return lines
+
+
 KINDS = (
-    _elementwise, _elementwise, _chain, _product, _product, _block, _sums, _softmax, _transpose, _stencil, _triangle, _carried, _odd, _histogram,
+    _elementwise, _elementwise, _chain, _product, _product, _block, _sums, _softmax, _transpose, _stencil, _triangle, _carried, _odd, _histogram, _steps,
 )  # fmt: skip
 
 
@@ -304,6 +325,7 @@ def main() -> None:
         patch.setattr(histogram, "SHARE", float("inf"))
         patch.setattr(histogram, "PARALLEL_SECONDS", 0.0)
         patch.setattr(histogram, "PIECE", 8)
+        patch.setattr(time_loop, "PART", 1e6)
         for seed in range(given.seed, given.seed + given.count):
             try:
                 taken += check(seed)

@@ -72,8 +72,11 @@ class Verbs(Protocol):
     def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
         """Put the init of a reduction in front of a loop."""
 
-    def fuse_siblings(self, first: LoopRV, second: LoopRV) -> LoopRV:
-        """Run two loops that stand beside each other in step."""
+    def fuse_siblings(self, first: LoopRV, second: LoopRV, shift: int = 0) -> LoopRV:
+        """Run two loops that stand beside each other in step, the second one some iterations behind."""
+
+    def skew(self, outer: LoopRV, inner: LoopRV, f: int) -> None:
+        """Let a loop count from a multiple of one around it further on."""
 
     def interchange(self, outer: LoopRV, inner: LoopRV) -> None:
         """Let two loops change places."""

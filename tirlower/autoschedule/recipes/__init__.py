@@ -13,6 +13,7 @@ from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.autoschedule.recipes.histogram import HISTOGRAM
 from tirlower.autoschedule.recipes.permutation import PERMUTATION
 from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
+from tirlower.autoschedule.recipes.time_loop import TIME_LOOP
 from tirlower.autoschedule.recipes.total import TOTAL
 from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
 from tirlower.autoschedule.recipes.window import WINDOW
@@ -29,6 +30,7 @@ RECIPES: Final[tuple[AnyRecipe, ...]] = (
     COLUMN_REDUCTION,
     HISTOGRAM,
     TOTAL,
+    TIME_LOOP,
     PERMUTATION,
     ELEMENTWISE,
     FALLBACK,
