@@ -109,6 +109,7 @@ def test_values_are_those_of_words(name: str) -> None:
 )
 def test_a_condition_that_wraps_proves_no_subscript(body: str) -> None:
     func = parse(f'@T.prim_func\ndef f(O: T.Buffer((8,), "int64")):\n{body}\n')
-    for run in (lambda a: tl.interpret(func, a), tl.build(func), tl.build(func, schedule="none")):
+    runs = [tl.build(func), tl.build(func, schedule="none"), tl.build(func, target="c")]
+    for run in (lambda a: tl.interpret(func, a), *runs):
         with pytest.raises(BoundsError, match=r"O\[(8589934592|16)\]"):
             run(np.zeros(8, "int64"))

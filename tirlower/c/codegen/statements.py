@@ -8,6 +8,7 @@ from typing import Final, cast
 from tirlower.c.codegen.arithmetic import INDEX, arithmetic
 from tirlower.c.codegen.calls import to_bits
 from tirlower.c.codegen.expressions import at_lane, begin, define_as, for_lanes, index_of, value_of
+from tirlower.c.codegen.indices import is_narrow
 from tirlower.c.codegen.memory import allocate, constant, place_of, store_lane
 from tirlower.c.codegen.state import FunctionState, Loop
 from tirlower.c.codegen.values import UNARY, Kind, Value, int_literal, kind_of, type_range, value_type
@@ -319,7 +320,8 @@ def _assert(state: FunctionState, op: Assert) -> None:
     condition = value_of(state, op.condition)
     with state.block(f"if (!{condition.inside(UNARY)})"):
         begin(state, *shown)
-        values = [(value_of(state, one), one.dtype) for one in shown]
+        # An index past its type is shown as the number that it is.
+        values = [((index_of if is_narrow(one) else value_of)(state, one), one.dtype) for one in shown]
         state.fail(kind, template, values, op.span)
 
 
