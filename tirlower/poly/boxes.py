@@ -13,9 +13,9 @@ from tirlower.ir import Bind, BlockIter, BufferLoad, BufferStore, Expr, Var
 from tirlower.ir.query import statements
 from tirlower.poly.conditions import AtLeast, Condition, Equal, at_least, equal
 from tirlower.poly.constraint_system import BOTH, System
+from tirlower.poly.expressions import Converter
 from tirlower.poly.forms import Atom, Dim, Div, Form, constant
 from tirlower.poly.implied import infeasible_at
-from tirlower.poly.instances import Instances
 from tirlower.poly.scop import Access, Loop, Scop
 
 __all__ = [
@@ -54,9 +54,9 @@ class Touched:
 class Boxes:
     """The boxes of one program. ``shared`` are the conditions, by their identity, under which all accesses at hand run."""
 
-    def __init__(self, instances: Instances) -> None:
-        self.scop = instances.scop
-        self.converter = instances.converter
+    def __init__(self, scop: Scop, converter: Converter | None = None) -> None:
+        self.scop = scop
+        self.converter = converter or Converter(scop.space, scop.pointers.changing)
         self.shared: set[int] = set()
 
     def is_free(self, dim: Dim, free: set[Var]) -> bool:

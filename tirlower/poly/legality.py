@@ -174,6 +174,7 @@ class _Check:
         self.outer: dict[Loop, Sign] = dict.fromkeys(self.loop.outer, "=")
         self.reduced: Collection[Var] = ()
         self.unsure: set[Var] = set()
+        self._private: dict[Var, bool] = {}
 
     def run(self, cases: Callable[[Access, Access], Iterator[Case]]) -> Verdict:
         """Ask about every pair of accesses in the loop."""
@@ -268,6 +269,12 @@ class _Check:
 
     def is_private(self, data: Var) -> bool:
         """Whether every iteration of the loop has a buffer of its own."""
+        found = self._private.get(data)
+        if found is None:
+            found = self._private[data] = self._is_private(data)
+        return found
+
+    def _is_private(self, data: Var) -> bool:
         scope = self.scop.scopes.get(data, "")
         if self.thread.startswith(("threadIdx", "vthread")):
             if scope.startswith(_PER_THREAD) and self.loop.tag:

@@ -40,7 +40,8 @@ class MovedGroup:
         self.before, self.after = before, after
         self.twins = twins
         self.staying = staying
-        self.before_boxes, self.after_boxes = Boxes(before), Boxes(after)
+        self.before_boxes = Boxes(before.scop, before.converter)
+        self.after_boxes = Boxes(after.scop, after.converter)
         need(not (before.scop.pointers.any_wild or after.scop.pointers.any_wild))
         self.changed = moved = set(changed)
         self.old = [one for one in before.scop.statements if one in moved]

@@ -66,7 +66,7 @@ class _Proof:
         self.changed = changed
         self.staying = staying
         self.also = also
-        self.boxes = Boxes(after)
+        self.boxes = Boxes(after.scop, after.converter)
 
     def run(self) -> None:
         """Raises :class:`NotThis` where it is not so."""

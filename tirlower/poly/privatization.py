@@ -8,6 +8,7 @@ an iteration is of an element that the same iteration has certainly written befo
 from __future__ import annotations
 
 from tirlower.ir import Var
+from tirlower.poly.boxes import Boxes, NotThis, Positions, Touched
 from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.constraint_system import BOTH, SINK, System, TooManyCases
 from tirlower.poly.cover import covered
@@ -45,6 +46,8 @@ def covered_within(scop: Scop, read: Access, writes: list[Access], loop: Loop, s
         return None
     if any(_plainly_covers(write, read, loop) for write in writes if scop.exact(write)):
         return True
+    if any(_box_covers(scop, write, read, loop) for write in writes if scop.exact(write)):
+        return True
     if not available():
         return None
     dims = [*_parameters(scop), *(each.var for each in read.loops), *_lanes(scop, read)]
@@ -67,6 +70,40 @@ def _plainly_covers(write: Access, read: Access, loop: Loop) -> bool:
         return False
     same = [a.key for a in write.coordinates] == [b.key for b in read.coordinates]
     return same and all(any(c is d for d in read.conditions) for c in write.conditions)
+
+
+def _box_covers(scop: Scop, write: Access, read: Access, loop: Loop) -> bool:
+    """Whether the box that a write fills is certainly all that a read sees, and is filled before: in each iteration of the loops in
+    common by an earlier statement, or in the first iteration of the loops that do not matter by one in front in the same loops."""
+    common = common_loops(write, read)
+    same = write.buffer is read.buffer and len(write.coordinates) == len(read.coordinates)
+    if (
+        loop not in common
+        or not same
+        or write.site is not None
+        or read.site is not None
+        or _lanes(scop, write)
+        or write.layout is not read.layout
+    ):
+        return False
+    place = Positions(common)
+    alike = [a.key for a in write.coordinates] == [b.key for b in read.coordinates]
+    ways = [(common, False)] if place.of(write) < place.of(read) else []
+    if alike and write.loops == read.loops and write.order < read.order:
+        ways.append((common[: common.index(loop) + 1], True))
+    return any(_fills(scop, write, read, around, starts) for around, starts in ways)
+
+
+def _fills(scop: Scop, write: Access, read: Access, around: tuple[Loop, ...], starts: bool) -> bool:
+    """Whether a write, in the first iteration of the loops that do not matter or not, is of all that a read sees in an iteration of
+    the loops around."""
+    boxes = Boxes(scop)
+    try:
+        box = boxes.box(Touched(write, write.coordinates, ()), around, starts)
+        held = all(any(c is d for d in read.conditions) for c in box.left)
+        return held and boxes.covers(box, Touched(read, read.coordinates, ()))
+    except (NotThis, TooManyCases):
+        return False
 
 
 def _parameters(scop: Scop) -> list[Var]:

@@ -60,7 +60,7 @@ class _Proof:
         self.handed = handed
         self.changed = changed
         self.staying = staying
-        self.old, self.new = Boxes(before), Boxes(after)
+        self.old, self.new = Boxes(before.scop, before.converter), Boxes(after.scop, after.converter)
 
     def run(self) -> None:
         """Raises :class:`NotThis` where it is not so."""

@@ -83,7 +83,7 @@ class _Proof:
         self.changed = changed
         self.staying = staying
         self.stages: dict[Var, _Stage] = {}
-        self.boxes = Boxes(after)
+        self.boxes = Boxes(after.scop, after.converter)
         self.old = {access.data for access in self.before.accesses}
 
     def run(self) -> None:
