@@ -167,11 +167,12 @@ class ExpressionCompiler(Scope):
                 ]
             calls = len(self.collectives)
             closure = self._exact(node, args) if id(node) in beyond else self._build(node, args)
+            has_effect = _has_effect(node)
             if len(self.collectives) > calls:
                 together[id(node)] = range(calls, len(self.collectives))
-            elif _has_effect(node) or any(id(child) in acting for child in children):
+            elif has_effect or (acting and any(id(child) in acting for child in children)):
                 acting.add(id(node))
-            if _has_effect(node) or any(id(child) in impure for child in children):
+            if has_effect or (impure and any(id(child) in impure for child in children)):
                 impure.add(id(node))
             elif shared and children:
                 slot = self.hidden()
