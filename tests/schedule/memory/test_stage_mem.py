@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tirlower as tl
+from tests.checking import executes_alike
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, IllegalStep, NotApplicable, NotFound
 from tirlower.poly import same_values
@@ -100,16 +101,17 @@ def test_a_parallel_loop_keeps_its_memory_to_itself() -> None:
     ("window", "outside"), [("A[i*4:+8]", ""), ("A[i*4:+12]", "A[20]"), ("A[i*4-1:+6]", "A[-1]"), ("A[0:+21]", "A[20]")]
 )
 def test_a_window_that_is_stated_lies_in_the_buffer(window: str, outside: str) -> None:
-    sch: Any = tl.Schedule(
-        parse("""
+    before = parse("""
 @T.prim_func
 def f(A: T.Buffer((20,), "int32"), X: T.Buffer((16,), "int32")):
     for i, j in T.grid(4, 4):
         X[i * 4 + j] = A[i * 4 + j] + 1
 """)
-    )
+    sch: Any = tl.Schedule(before)
     if not outside:
         sch.stage_mem("j", window)
+        assert "T.alloc_buffer((8,)" in sch.mod["main"].script()
+        executes_alike(before, sch.mod["main"])
         return
     with pytest.raises(IllegalStep) as caught:
         sch.stage_mem("j", window)
