@@ -184,13 +184,48 @@ def test_python_idioms():
     check(model, X, tolerance=1e-4)
 
 
-def test_in_place_operators_bind_the_name_anew():
-    def model(x):
-        y = x
-        y += 1
-        return y, x
+IN_PLACE = {
+    "under another name": lambda x, n: _both(x, x.__iadd__(1)),
+    "of a list": lambda x, n: (lambda parts: (parts[0].__iadd__(parts[1]), parts[0]))([x * 1, x * 2]),
+    "a wider dtype": lambda x, n: (x.__iadd__(np.ones(X.shape)), x),
+    "spread": lambda x, n: (x.__isub__(x[0]), x),
+    "products": lambda x, n: (x.__imul__(2).__itruediv__(3).__ifloordiv__(0.5).__imod__(2).__ipow__(2), x),
+    "bits": lambda x, n: (n.__iand__(6).__ior__(1).__ixor__(3).__ilshift__(2).__irshift__(1), n),
+    "matrices": lambda x, n: (x.__imatmul__(np.eye(X.shape[1], dtype="float32")), x),
+    "a number": lambda x, n: (
+        lambda first: (first.__iadd__(n.sum()) if hasattr(first, "__iadd__") else first + n.sum(), first)
+    )(x.sum()),
+}
 
-    assert [len(g.ops) for g in (traced(model, X),)] == [1]
+
+def _both(x, y):
+    return x, y
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place_operators_change_the_tensor_as_numpy_does(name):
+    n = np.arange(12).reshape(4, 3)
+    graph = tg.trace(IN_PLACE[name], tg.spec(X.shape, "float32"), tg.spec(n.shape, "int64"))
+    for got, want in zip(run(graph, X, n), IN_PLACE[name](X.copy(), n.copy()), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("message", "function"),
+    [
+        ("gives <Tensor add.*>, of another shape", lambda x: x[0].__iadd__(x)),
+        (r"\+= at .* gives another shape: 1 and \d", lambda x: x[:1].__iadd__(x)),
+        ("gives float64, which int64 does not take", lambda x: x.astype("int64").__itruediv__(2)),
+        (
+            "from inside of a choice or a loop",
+            lambda x: tg.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v + x.__iadd__(1)), 0, x * 1)[1],
+        ),
+    ],
+)
+def test_what_is_not_changed_in_place(message, function):
+    with pytest.raises(GraphError, match=message):
+        traced(function, X)
 
 
 def test_iteration_and_unpacking_of_known_extents():

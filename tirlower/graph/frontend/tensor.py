@@ -260,6 +260,72 @@ class Tensor(TensorSpec):
     def __rrshift__(self, other: object) -> Tensor:
         return _binary("bitwise_right_shift", other, self)
 
+    def _become(self, sign: str, made: Tensor) -> Tensor:
+        """Be another tensor from here on, under all names that this one has, as NumPy's arrays are changed in place.
+
+        Without axes it stays what it is, as NumPy's numbers do, and the name is bound anew. Raises :class:`GraphError` where
+        the dtype or the shape would be another, and in a graph inside a node for tensors of the graph around it.
+        """
+        if not self.ndim:
+            return made
+        about = f"{self!r} {sign} at {place()}"
+        if made._recording is not self._recording:
+            raise GraphError(
+                f"{about} would change a tensor from inside of a choice or a loop",
+                help="make a new one, and give it back: y = x + 1",
+            )
+        if len(made.known_shape) != self.ndim:
+            raise GraphError(f"{about} gives {made!r}, of another shape", help="make a new one: y = x + 1")
+        if not np.can_cast(made.dtype, self.dtype, "same_kind"):
+            raise GraphError(
+                f"{about} gives {made.kind!s}, which {self.kind!s} does not take",
+                help="convert before, or make a new one",
+            )
+        env = self._recording.builder.env
+        for a, b in zip(self.known_shape, made.known_shape, strict=True):
+            env.same(a, b, f"{about} gives another shape")
+        self._value = (made if made.kind is self.kind else made.astype(self.dtype)).value
+        return self
+
+    def __iadd__(self, other: object) -> Tensor:
+        return self._become("+=", _binary("add", self, other))
+
+    def __isub__(self, other: object) -> Tensor:
+        return self._become("-=", _binary("subtract", self, other))
+
+    def __imul__(self, other: object) -> Tensor:
+        return self._become("*=", _binary("multiply", self, other))
+
+    def __itruediv__(self, other: object) -> Tensor:
+        return self._become("/=", _binary("divide", self, other))
+
+    def __ifloordiv__(self, other: object) -> Tensor:
+        return self._become("//=", _binary("floor_divide", self, other))
+
+    def __imod__(self, other: object) -> Tensor:
+        return self._become("%=", _binary("remainder", self, other))
+
+    def __ipow__(self, other: object) -> Tensor:
+        return self._become("**=", _binary("power", self, other))
+
+    def __imatmul__(self, other: object) -> Tensor:
+        return self._become("@=", _binary("matmul", self, other))
+
+    def __iand__(self, other: object) -> Tensor:
+        return self._become("&=", _binary("bitwise_and", self, other))
+
+    def __ior__(self, other: object) -> Tensor:
+        return self._become("|=", _binary("bitwise_or", self, other))
+
+    def __ixor__(self, other: object) -> Tensor:
+        return self._become("^=", _binary("bitwise_xor", self, other))
+
+    def __ilshift__(self, other: object) -> Tensor:
+        return self._become("<<=", _binary("bitwise_left_shift", self, other))
+
+    def __irshift__(self, other: object) -> Tensor:
+        return self._become(">>=", _binary("bitwise_right_shift", self, other))
+
     def __lt__(self, other: object) -> Tensor:
         return _binary("less", self, other)
 
