@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tirlower.ir import Bind, BlockIter, BufferLoad, BufferStore, Expr, Var
-from tirlower.ir.query import statements
+from tirlower.ir import BufferLoad, BufferStore, Expr, Var
 from tirlower.poly.conditions import AtLeast, Condition, Equal, at_least, equal
 from tirlower.poly.constraint_system import BOTH, System
 from tirlower.poly.expressions import Converter
@@ -271,11 +270,7 @@ def _same_dim(one: Dim, other: Dim) -> bool:
 
 def named_values(scop: Scop) -> set[tuple[Var, Expr]]:
     """The variables that stand for values in a program, and the values."""
-    found: set[tuple[Var, Expr]] = set()
-    for op in statements(scop.func.body):
-        if isinstance(op, (BlockIter, Bind)) and op.value is not None:
-            found.add((op.var, op.value))
-    return found
+    return {(op.var, op.value) for op in scop.names if op.value is not None}
 
 
 def at_first(condition: Condition, firsts: Mapping[Var, Form]) -> Condition:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tirlower.ir import Bind, BlockIter, Expr, Var
-from tirlower.ir.query import statements
+from tirlower.ir import BlockIter, Expr, Var
 from tirlower.poly.conditions import Condition
 from tirlower.poly.constraint_system import SINK, SOURCE, System
 from tirlower.poly.expressions import Converter
@@ -42,10 +41,8 @@ class Instances:
         self.depth = max((len(access.loops) for access in scop.accesses), default=0)
         self.last = max((access.order for access in scop.accesses), default=0) + 1
         self.converter = Converter(scop.space, scop.pointers.changing)
-        for op in statements(scop.func.body):
-            if not isinstance(op, (BlockIter, Bind)) or op.value is None:
-                continue
-            if isinstance(op, BlockIter) or op.var.dtype.is_integral:
+        for op in scop.names:
+            if op.value is not None and (isinstance(op, BlockIter) or op.var.dtype.is_integral):
                 self.converter.bind(op.var, op.value)
 
     # Instances

@@ -11,7 +11,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tirlower.diagnostics import Label, TirError
-from tirlower.ir import Buffer, BufferLoad, BufferStore, Evaluate, Expr, For, ForKind, PrimFunc, Stmt, Var, While
+from tirlower.ir import (
+    Bind,
+    BlockIter,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    Expr,
+    For,
+    ForKind,
+    PrimFunc,
+    Stmt,
+    Var,
+    While,
+)
+from tirlower.ir.query import statements
 from tirlower.poly import to_isl
 from tirlower.poly.affine import Space
 from tirlower.poly.conditions import Condition
@@ -324,6 +339,12 @@ class Scop:
             and all(condition.is_exact for condition in access.conditions)
             and all(condition.is_exact for loop in access.loops for condition in loop.conditions)
         )
+
+    @cached_property
+    def names(self) -> tuple[BlockIter | Bind, ...]:
+        """What gives variables the values that they stand for, iterators of blocks and bindings, in the order of the text."""
+        found = statements(self.func.body)
+        return tuple(op for op in found if isinstance(op, (BlockIter, Bind)) and op.value is not None)
 
     # isl objects
 

@@ -65,7 +65,9 @@ def keep_stage(draft: Draft, source: Source, part: Part) -> None:
     """A block goes on in its new loops; the old ones that stood around it alone are no more."""
     if source.block is not None:
         draft.forward.keep(source.inner, part.inner)
-    there = {id(stmt) for _, stmt in draft.step.facts.inside(draft.func().body)}
+    trails = draft.trails
+    there = {id(stmt) for _, part in trails.made() for _, stmt in draft.step.facts.inside(part)}
+    there.update(id(stmt) for _, stmt in trails.kept())
     for loop in source.loops:
         if id(draft.forward.after(loop)) not in there:
             draft.forward.end(loop, *part.loops)
