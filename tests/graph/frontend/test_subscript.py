@@ -56,6 +56,9 @@ new = np.newaxis
         np.s_[:, np.array([[0], [1]]), [3, 0]],
         np.s_[:, np.int64(1), np.uint8(2)],
         np.s_[[]],
+        np.s_[np.arange(6) % 2 == 0],
+        np.s_[:, [True, False, True, True, False]],
+        np.s_[:, 1, np.array([False] * 4)],
     ],
     ids=str,
 )
@@ -124,6 +127,7 @@ def test_a_tensor_as_index():
         (np.s_[::0], "the step of axis 0 .* is a number other than 0"),
         (np.s_[[0.5]], "an array of float64"),
         (X > 1, "is indexed by a mask"),
+        (np.s_[np.array([True, False])], r"the mask of axis 0 of x: .* has not one bool for each element: 2 and 6"),
         (np.s_[True], "is indexed by a mask"),
         (np.s_[0, :, [1]], "apart from other indices"),
     ],

@@ -68,7 +68,8 @@ def _parts(x: Value, index: Sequence[object]) -> list[object]:
     """The index for each axis, None for a new one: the ellipsis and axes that are not mentioned are whole slices."""
     for part in index:
         kind = part.dtype if isinstance(part, (Value, np.ndarray, np.generic)) else None
-        if isinstance(part, bool) or kind == "bool":
+        known = isinstance(part, np.ndarray) and part.ndim == 1
+        if isinstance(part, bool) or (kind == "bool" and not known):
             raise GraphError(
                 f"{_named(x)} is indexed by a mask: how many elements that gives is known only when the graph runs",
                 help="keep the shape: tg.where(mask, x, other); a sum of chosen elements: np.sum(tg.where(mask, x, 0))",
@@ -106,6 +107,15 @@ def _named(x: Value) -> str:
     return f"{x.name}: {x.type}"
 
 
+def _chosen(env: DimEnv, mask: Array, extent: Extent, what: str) -> Array:
+    """The places where an array of bools is true. Raises :class:`GraphError` where it is not one bool an element."""
+    wrong = f"the mask {what} has not one bool for each element"
+    if mask.ndim != 1:
+        raise GraphError(f"{wrong}: its shape is {mask.shape}", help="index with an array of bools of one axis")
+    env.same(mask.shape[0], extent, wrong)
+    return np.flatnonzero(mask)
+
+
 def _axis(env: DimEnv, x: Value, number: int, part: object) -> _Axis:
     extent = x.shape[number]
     what = f"of axis {number} of {_named(x)}"
@@ -116,7 +126,10 @@ def _axis(env: DimEnv, x: Value, number: int, part: object) -> _Axis:
             raise GraphError(f"the index {what} is a tensor of {part.dtype!s}", help="convert it: i.astype('int64')")
         return _Axis(indices=part)
     if isinstance(part, list) or (isinstance(part, np.ndarray) and part.ndim):
-        return _Axis(indices=_indices(np.asarray(part), extent, what))
+        array = np.asarray(part)
+        return _Axis(
+            indices=_indices(_chosen(env, array, extent, what) if array.dtype == np.bool_ else array, extent, what)
+        )
     at = _bound(part, f"the index {what}")
     place = (
         env.simplify(extent_expr(extent) + at) if isinstance(at, int) and at < 0 and isinstance(extent, Expr) else at
