@@ -154,7 +154,7 @@ def pattern_from(rng: np.random.Generator, v: Value, depth: int, made: dict[Valu
     return whole
 
 
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.nightly) for part in range(2, 6))])
 def test_composites_are_those_of_the_judge(part: int) -> None:
     rng = np.random.default_rng(part)
     seen = {"groups": 0, "errors": 0, "several": 0}
