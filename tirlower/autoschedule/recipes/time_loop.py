@@ -30,7 +30,7 @@ PART: Final = 0.75
 
 LARGE: Final = 8
 """Arrays of up to so many times the second cache are swept as they are written: of twice its size that was a fifth faster, of
-four to six times as fast."""
+four to six times about as fast."""
 
 LEFT: Final = 0.5
 """What is left of the time of sweeps that wait for memory: ten steps of 4096² floats take 37 ms, one by one 85."""
