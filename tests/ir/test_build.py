@@ -8,7 +8,7 @@ import operator
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tirlower import ir
@@ -30,6 +30,7 @@ def trunc_div(a: int, b: int) -> int:
 
 
 @pytest.mark.parametrize("dtype", INTS)
+@settings(deadline=None)
 @given(data=st.data())
 def test_integer_arithmetic_wraps(dtype, data):
     t = DataType(dtype)
@@ -74,6 +75,7 @@ def test_division_of_every_small_pair():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@settings(deadline=None)
 @given(a=st.floats(width=16), b=st.floats(width=16))
 def test_float_arithmetic_rounds_to_its_dtype(dtype, a, b):
     kind = DataType(dtype).numpy.type

@@ -8,7 +8,7 @@ import pickle
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tirlower.ir.dtype import MINIFLOATS, VOID, DataType, DataTypeError
@@ -30,6 +30,7 @@ def test_numpy_agrees(name):
         assert (t.min_value, t.max_value) == (np.iinfo(kind).min, np.iinfo(kind).max)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["int", "uint"]), st.integers(2, 64), st.integers(1, 64), st.booleans()
 )  # fmt: skip

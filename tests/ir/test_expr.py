@@ -7,7 +7,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tirlower import ir
@@ -17,6 +17,7 @@ from tirlower.ir.expr import as_expr, const, const_like, is_const_int, round_flo
 from tirlower.ir.op import Op
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**70), 2**70), st.sampled_from(["int8", "int32", "int64", "uint8", "uint64", "int5", "uint1"]))
 def test_wrap_int(value, dtype):
     t = DataType(dtype)
@@ -24,6 +25,7 @@ def test_wrap_int(value, dtype):
     assert t.min_value <= got <= t.max_value and (got - value) % (1 << t.bits) == 0
 
 
+@settings(deadline=None)
 @given(st.floats())
 def test_round_float(value):
     for name in ("float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2"):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tirlower.emit.compile import CompileOptions
@@ -116,6 +116,7 @@ def test_negation_and_complement():
     assert [f(x) for x in (0, 5, -7)] == [(-x) ^ ~x for x in (0, 5, -7)]
 
 
+@settings(deadline=None)
 @given(a=st.floats(width=32), b=st.floats(width=32))
 def test_float_instructions_agree_with_numpy(a, b):
     x, y = np.float32(a), np.float32(b)

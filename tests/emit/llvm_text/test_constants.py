@@ -7,7 +7,7 @@ import llvmlite.binding as llvm
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tirlower.emit.llvm_text import (
@@ -78,6 +78,7 @@ _doubles = st.one_of(
 
 
 @pytest.mark.parametrize("type", [HALF, FLOAT, DOUBLE], ids=str)
+@settings(deadline=None)
 @given(value=_doubles)
 def test_rounding_is_that_of_numpy(type: Type, value: float):
     with np.errstate(all="ignore"):
@@ -90,6 +91,7 @@ def test_rounding_is_that_of_numpy(type: Type, value: float):
         assert float_bits(type, value) == bits
 
 
+@settings(deadline=None)
 @given(value=_doubles)
 def test_bfloat_is_rounded_once(value: float):
     bits = float_bits(BFLOAT, value)
