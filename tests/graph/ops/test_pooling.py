@@ -147,8 +147,14 @@ def places_by_hand(
     return values, places
 
 
-@pytest.mark.parametrize("columns_first", [False, True])
-@pytest.mark.parametrize(("kernel", "stride", "pad"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (1, 1, 0)])
+WINDOWS = [(2, 2, 0, False), (3, 1, 1, False), (3, 2, 1, False), (1, 1, 0, False), (3, 2, 1, True)]
+BY_NIGHT = [(2, 2, 0, True), (3, 1, 1, True), (1, 1, 0, True)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pad", "columns_first"),
+    [*WINDOWS, *(pytest.param(*one, marks=pytest.mark.nightly) for one in BY_NIGHT)],
+)
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float16"])
 def test_the_greatest_element_and_its_place(
     dtype: str, kernel: int, stride: int, pad: int, columns_first: bool
