@@ -102,3 +102,30 @@ def f(A: T.Buffer((4, 4), "int32"), B: T.Buffer((4, 4), "int32")):
     if found and found[0].verdict.witness is not None:
         first, second = found[0].verdict.witness.points
         assert dict(first.loops)["b"] == dict(second.loops)["b"]
+
+
+@pytest.mark.parametrize(
+    ("read", "taken"),
+    [
+        ("for j in range(4):\n        B[j] = D[0]", False),  # of a host that has no part in the block's memory
+        ('for j in T.thread_binding(1, thread="blockIdx.x"):\n        B[j] = D[0]', True),
+        ('for j in T.thread_binding(2, thread="blockIdx.x"):\n        B[j] = D[0]', False),
+    ],
+)
+def test_the_only_block_has_memory_of_its_own(read: str, taken: bool) -> None:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+    D = T.alloc_buffer((1,), "int32", scope="shared")
+    for i in T.thread_binding(1, thread="blockIdx.x"):
+        D[i] = A[i]
+    {read}
+""")
+    assert (not list(other_copies(extract(func)))) is taken
+    a, b = np.arange(1, 5, dtype="int32"), np.zeros(4, "int32")
+    if taken:
+        tl.interpret(func, a, b)
+        assert b[0] == 1
+    else:
+        with pytest.raises(TirError, match="read before it is written"):
+            tl.interpret(func, a, b)

@@ -102,7 +102,10 @@ class _Copies:
         inside = {loop.tag: loop for loop in self._copying(read)}
         for write in self.writes:
             for loop in self._copying(write):
-                found = self._meets(write, read, loop, inside.get(loop.tag))
+                own = inside.get(loop.tag)
+                if own is not None and not (self._several(loop) or self._several(own)):
+                    continue  # both are in the one iteration that there is
+                found = self._meets(write, read, loop, own)
                 if found is not None:
                     return OtherCopy(loop, self.scope, write, read, found)
         return None
@@ -112,10 +115,7 @@ class _Copies:
         return [
             loop
             for loop in access.loops
-            if loop.tag.startswith(self.axes)
-            and loop not in self.home
-            and self._several(loop)
-            and not self._given(loop)
+            if loop.tag.startswith(self.axes) and loop not in self.home and not self._given(loop)
         ]
 
     def _several(self, loop: Loop) -> bool:
