@@ -10,6 +10,7 @@ import pytest
 import tirlower as tl
 from tirlower.diagnostics import BoundsError, LegalityError, TransformError
 from tirlower.ir import Assert, pre_order_visit
+from tirlower.legality.check import check_legality
 from tirlower.poly import isl
 from tirlower.script import parse
 from tirlower.script import tir as T
@@ -149,6 +150,16 @@ def test_trust_and_refuse():
         assert "A[X[i]]" in str(info.value) and "^^^^" in str(info.value)
     with pytest.raises(TransformError, match=r"'guard'.*'trust'"):
         tl.PassContext(config={"tir.unproved_bounds": "ignore"})
+
+
+def test_what_was_taken_in_another_form_is_guarded_where_it_is_certain_now():
+    mod = tl.IRModule({"shift": shift})
+    for given in ({"in_order": True}, {"written": mod}):
+        checked = check_legality(mod, tl.PassContext(), **given)
+        assert checked.checks.guarded and asserts(checked.module)
+        for config in ("trust", "refuse"):
+            with pytest.raises(LegalityError):
+                check_legality(mod, tl.PassContext(config={"tir.unproved_bounds": config}), **given)
 
 
 def test_off_says_so_in_the_report():

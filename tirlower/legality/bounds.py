@@ -53,10 +53,11 @@ class BoundVerdicts:
             yield AccessNote(self.function, access.text, access.place, access.reason)
 
 
-def judge_accesses(name: str, scop: poly.Scop, mode: str) -> BoundVerdicts:
+def judge_accesses(name: str, scop: poly.Scop, mode: str, *, again: bool = False) -> BoundVerdicts:
     """The verdict on every access of a function.
 
-    Raises :class:`LegalityError` for one that certainly goes outside, and with ``mode == "refuse"`` for one that may.
+    Raises :class:`LegalityError` for one that certainly goes outside, and with ``mode == "refuse"`` for one that may. A
+    program that was taken in another form is judged ``again``: what was not certain there has its guard here.
     """
     judged = BoundVerdicts(name)
     views = find_views(scop)
@@ -66,7 +67,7 @@ def judge_accesses(name: str, scop: poly.Scop, mode: str) -> BoundVerdicts:
         node = access.node
         judged.known.add(id(node))
         repeats = access.buffer is not None and access.buffer.buffer_type == "auto_broadcast"
-        if verdict.refuted and not repeats:
+        if verdict.refuted and not repeats and not (again and mode == "guard"):
             raise _error(name, bound, "goes outside its buffer")
         view = views.open.get(access.buffer) if access.buffer is not None else None
         if verdict.proved and bound.inside_source and view is None:

@@ -9,7 +9,7 @@ from tirlower import poly
 from tirlower.ir.annotations import ELSEWHERE
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.legality.assumptions import assumptions
-from tirlower.legality.bounds import judge_accesses
+from tirlower.legality.bounds import BoundVerdicts, judge_accesses
 from tirlower.legality.guards import insert_guards
 from tirlower.legality.loops import check_loops, loop_notes, without_idle_jumps
 from tirlower.legality.notes import AccessNote, CheckReport
@@ -73,7 +73,8 @@ def check_legality(
         scop = poly.extract(held, mod, wrapping=ctx.option("tir.scalar_overflow") != "none", strides_checked=True)
         loops = tuple(loop_notes(name, func, "in order")) if in_order else check_loops(name, scop)
         before = None if written is None else written[name]
-        guarded, found = _check_accesses(name, scop, mod, mode, debug, lifts, before)
+        judged = judge_accesses(name, scop, mode, again=in_order or written is not None)
+        guarded, found = _check_accesses(name, scop, mod, mode, debug, lifts, before, judged)
         if "global_symbol" in func.attrs:
             pairs[str(func.attrs["global_symbol"])] = poly.in_place(scop)
         checks = checks.merged(replace(found, loops=loops))
@@ -84,10 +85,16 @@ def check_legality(
 
 
 def _check_accesses(
-    name: str, scop: poly.Scop, mod: IRModule, mode: str, debug: bool, lifts: bool, written: PrimFunc | None
+    name: str,
+    scop: poly.Scop,
+    mod: IRModule,
+    mode: str,
+    debug: bool,
+    lifts: bool,
+    written: PrimFunc | None,
+    judged: BoundVerdicts,
 ) -> tuple[PrimFunc, CheckReport]:
     """The function with its guards, and what was found of its accesses and assumptions."""
-    judged = judge_accesses(name, scop, mode)
     func = made = scop.func
     guarded: tuple[AccessNote, ...] = ()
     trusted = judged.trusted
