@@ -44,6 +44,7 @@ def visited(bounds: Sequence[tuple[Var, Expr, Expr]], known: dict[Var, int]) -> 
         return [{}]
     (var, low, extent), *rest = bounds
     start, count = number(low, known), number(extent, known)
+    assert count < 200, "a loop of no use"
     return [
         {var.name: value, **inner}
         for value in range(start, start + count)

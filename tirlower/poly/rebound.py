@@ -82,7 +82,7 @@ def _rebound(
             system.add(condition, SOURCE)
         return set_of(scop, system, [(SOURCE, loop.var) for loop in wanted], fixed=fixed).coalesce()
 
-    whole, kind = points(conditions), isl.dim_type
+    whole, every, kind = points(conditions), points(()), isl.dim_type
     if whole.is_empty():
         return Rebound(tuple(Range(const(0, loop.var.dtype), const(0, loop.var.dtype)) for loop in wanted), ())
     variables = [*parameters(scop), *fixed]
@@ -93,17 +93,11 @@ def _rebound(
     visited = isl.Set.universe(whole.get_space())
     ranges: list[Range] = []
     for at, loop in enumerate(wanted):
-        # What the loops inside do goes; those outside are parameters.
-        shadow = whole.project_out(kind.set, at + 1, len(wanted) - at - 1)
-        params = shadow.dim(kind.param)
-        if at:
-            shadow = shadow.move_dims(kind.param, params, kind.set, 0, at)
-            for n in range(at):
-                shadow = shadow.set_dim_name(kind.param, params + n, names[len(variables) + n])
-        shadow = shadow.coalesce()
+        outer = names[len(variables) : len(variables) + at]
+        shadow = _of_one(whole, outer).coalesce()
         known = dict(zip(names, [*variables, *(one.var for one in wanted[:at])], strict=False))
         dtype = loop.var.dtype
-        lows, highs = _ends(shadow)
+        lows, highs = _ends(shadow, _of_one(every, outer).params())
         least = functools.reduce(build.max_, [build.cast(dtype, from_ast(each, known)) for each in lows])
         stops = [cancelled(build.add(build.cast(dtype, from_ast(each, known)), 1)) for each in highs]
         ranges.append(range_between(least, functools.reduce(build.min_, stops)))
@@ -113,7 +107,7 @@ def _rebound(
             visited = visited.intersect(function_of(each, atoms).le_set(own))
         for each in highs:
             visited = visited.intersect(own.le_set(function_of(each, atoms)))
-    everything = visited.intersect(points(()))
+    everything = visited.intersect(every)
     if not whole.is_subset(everything):
         raise TirError("isl's bounds of loops in a new order leave out iterations", origin="poly.rebound")
     tested: list[Loop] = []
@@ -126,8 +120,20 @@ def _rebound(
     return Rebound(tuple(ranges), tuple(tested))
 
 
-def _ends(shadow: isl.Set) -> tuple[list[isl.AstExpr], list[isl.AstExpr]]:
-    """What a variable is at least, and what it is at most, where it can have a value at all."""
+def _of_one(points: isl.Set, outer: Sequence[str]) -> isl.Set:
+    """The values of the loop inside of some named ones, which are parameters; what the loops inside of it do goes."""
+    kind, at = isl.dim_type, len(outer)
+    shadow = points.project_out(kind.set, at + 1, points.dim(kind.set) - at - 1)
+    params = shadow.dim(kind.param)
+    if at:
+        shadow = shadow.move_dims(kind.param, params, kind.set, 0, at)
+        for n, name in enumerate(outer):
+            shadow = shadow.set_dim_name(kind.param, params + n, name)
+    return shadow
+
+
+def _ends(shadow: isl.Set, room: isl.Set) -> tuple[list[isl.AstExpr], list[isl.AstExpr]]:
+    """What a variable is at least, and what it is at most, for the parameters of ``room``."""
     known, kind = shadow.params(), isl.dim_type
     parts = shadow.get_basic_sets()
     if len(parts) == 1 and not parts[0].dim(kind.div):
@@ -144,4 +150,11 @@ def _ends(shadow: isl.Set) -> tuple[list[isl.AstExpr], list[isl.AstExpr]]:
                     into.append(ast_of(on_params, known))
         if lows and highs:
             return lows, highs
-    return [ast_of(shadow.dim_min(0), known)], [ast_of(shadow.dim_max(0), known)]
+    low, high = shadow.dim_min(0), shadow.dim_max(0)
+    nothing = room.subtract(known)
+    if not nothing.is_empty():
+        # An expression for where there are values alone would be anything elsewhere: a loop of no use, as long as a type's range.
+        zero = isl.Aff.zero_on_domain(isl.LocalSpace.from_space(known.get_space()))
+        low = low.union_add(isl.PwAff.alloc(nothing, zero))
+        high = high.union_add(isl.PwAff.alloc(nothing, zero.set_constant_val(-1)))
+    return [ast_of(low, room)], [ast_of(high, room)]
