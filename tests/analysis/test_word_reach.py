@@ -82,6 +82,10 @@ FUNCTIONS = {
     "stated": "if s < 2**62 + 4:\n for i in range(4):\n  if s >= 2**62 and O.shape[0] > 0 and i + s > i:\n   O[i] = 1",
     "far size": "n = T.int64(2**62) + 3\nfor i in range(n - 2, n):\n if i * 2 > i:\n  O[i - n + 3] = 1",
     "vectors": "for i in T.vectorized(8):\n O[i] = T.Select(T.int64(i) * BIG > 0, T.int64(1), T.int64(2))",
+    "divided lanes": "for i in T.vectorized(8):\n O[i] = T.int64(i) * BIG // BIG + T.int64(i) * BIG % 5",
+    "ramp": "O[T.Ramp(0, 1, 8)] = T.Ramp(T.int64(0), BIG, 8) // T.Broadcast(BIG, 8)",
+    "remainders of a ramp": "O[T.Ramp(0, 1, 8)] = T.Ramp(T.int64(0), BIG, 8) % T.Broadcast(T.int64(5), 8)",
+    "repeated": "for i in range(8):\n O[T.Ramp(0, 1, 8)] = T.Broadcast(T.int64(i) * BIG, 8) // T.Broadcast(BIG, 8)",
     "threads": "for i in T.parallel(8):\n O[i] = T.Select(T.int64(i) * BIG > T.int64(3), T.int64(1), T.int64(2))",
 }
 

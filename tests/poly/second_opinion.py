@@ -9,7 +9,7 @@ import pytest
 
 from tirlower.poly import same_values
 
-__all__ = ["counted"]
+__all__ = ["counted", "no_flow"]
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> Counter[str]:
@@ -34,3 +34,12 @@ def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> Counter[str]:
     monkeypatch.setattr(same_values, name, noted)
     monkeypatch.setattr(same_values._Question, "verdict", checked)
     return counts
+
+
+def no_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes it an AssertionError to ask for the flow of values."""
+
+    def flow(*_: object) -> Any:
+        raise AssertionError("the flow of values was asked for")
+
+    monkeypatch.setattr(same_values._Question, "_flow", flow)

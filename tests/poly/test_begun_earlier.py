@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 import tirlower as tl
-from tests.poly.second_opinion import counted
+from tests.poly.second_opinion import counted, no_flow
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir.query import each
 from tirlower.ir.stmt import For
-from tirlower.poly import same_values
 from tirlower.script import parse
 
 
@@ -97,10 +96,7 @@ def f(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
 
 @pytest.mark.parametrize("loop", ["i", "k_0", "j", "k_1"])
 def test_a_product_needs_no_flow(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def flow(*_: object) -> Any:
-        raise AssertionError("the flow of values was asked for")
-
-    monkeypatch.setattr(same_values._Question, "_flow", flow)
+    no_flow(monkeypatch)
     sch: Any = tl.Schedule(parse(PRODUCT))
     sch.decompose_reduction("C", sch.loop(loop))
 

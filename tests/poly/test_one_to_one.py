@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import tirlower as tl
-from tests.poly.second_opinion import counted
+from tests.poly.second_opinion import counted, no_flow
 from tirlower.diagnostics import ScheduleError
-from tirlower.poly import same_values
 from tirlower.script import parse
 
 
@@ -129,10 +128,7 @@ def f(X: T.Buffer((8, 4), "float32"), Y: T.Buffer((8, 4), "float32")):
 def test_rows_and_tiles_need_no_flow(
     text: str, verb: str, buffer: str, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def flow(*_: object) -> Any:
-        raise AssertionError("the flow of values was asked for")
-
-    monkeypatch.setattr(same_values._Question, "_flow", flow)
+    no_flow(monkeypatch)
     getattr(tl.Schedule(parse(text)), verb)(buffer, loop)
 
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import tirlower as tl
-from tests.poly.second_opinion import counted
+from tests.poly.second_opinion import counted, no_flow
 from tirlower.diagnostics import ScheduleError
-from tirlower.poly import same_values
 from tirlower.script import parse
 
 
@@ -99,10 +98,7 @@ def f(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
 
 @pytest.mark.parametrize("loops", ["i_0, j, i_1 in T.grid(2, 8, 4)", "i, j in T.grid(8, 8)"])
 def test_blocks_need_no_flow(loops: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def flow(*_: object) -> Any:
-        raise AssertionError("the flow of values was asked for")
-
-    monkeypatch.setattr(same_values._Question, "_flow", flow)
+    no_flow(monkeypatch)
     text = BLOCKS.replace("i_0, j, i_1 in T.grid(2, 8, 4)", loops)
     text = text if "i_0" in loops else text.replace("i_0 * 4 + i_1", "i")
     sch: Any = tl.Schedule(parse(text))

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import tirlower as tl
-from tests.poly.second_opinion import counted
+from tests.poly.second_opinion import counted, no_flow
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir import Expr, Range, Var, build
 from tirlower.ir.query import each
 from tirlower.ir.stmt import For
-from tirlower.poly import run_earlier, same_values
+from tirlower.poly import run_earlier
 from tirlower.schedule.compute import reverse_compute_at, reverse_inline
 from tirlower.script import parse
 
@@ -170,10 +170,7 @@ def f(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
 
 @pytest.mark.parametrize("loop", ["i_0", "j_0", "i_1", "j_1", ""])
 def test_blocks_need_no_flow(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def flow(*_: object) -> Any:
-        raise AssertionError("the flow of values was asked for")
-
-    monkeypatch.setattr(same_values._Question, "_flow", flow)
+    no_flow(monkeypatch)
     sch: Any = tl.Schedule(parse(PAIR))
     if loop:
         sch.split(sch.get_loops("C")[1], [None, 4])

@@ -10,11 +10,10 @@ import pytest
 
 import tirlower as tl
 from tests.fuzz.values import chain
-from tests.poly.second_opinion import counted
+from tests.poly.second_opinion import counted, no_flow
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir.query import each
 from tirlower.ir.stmt import BufferStore, For
-from tirlower.poly import same_values
 from tirlower.script import parse
 
 
@@ -173,10 +172,7 @@ def test_a_tile_is_the_box_that_it_should_be(window: str, named: dict[str, bool]
 
 
 def test_copies_need_no_isl_flow(monkeypatch: pytest.MonkeyPatch) -> None:
-    def flow(*_: object) -> Any:
-        raise AssertionError("the flow of values was asked for")
-
-    monkeypatch.setattr(same_values._Question, "_flow", flow)
+    no_flow(monkeypatch)
     sch: Any = tl.Schedule(parse(UPDATED))
     sch.stage_mem("k", "C")
     sch.pack("A", layout=lambda i, j: [j // 4, i, j % 4])

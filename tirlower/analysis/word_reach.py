@@ -11,8 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tirlower.arith.analyzer import MAX_VSCALE
 from tirlower.ir.data import SAME, chosen_of
-from tirlower.ir.expr import Add, BinaryOp, Call, Cast, Expr, FloorMod, IntImm, Let, Max, Min, Mod, Mul, Sub, Var
+from tirlower.ir.expr import (
+    Add,
+    BinaryOp,
+    Broadcast,
+    Call,
+    Cast,
+    Expr,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Ramp,
+    Shuffle,
+    Sub,
+    Var,
+)
 from tirlower.ir.op import Op
 
 __all__ = ["BEYOND", "WordReach"]
@@ -24,7 +43,7 @@ BEYOND: Final = 1 << 64
 _SUMS: Final = frozenset((Add, Sub))
 _REMAINDERS: Final = frozenset((Mod, FloorMod))
 _EXTREMA: Final = frozenset((Min, Max))
-_ADDING: Final = frozenset((Add, Sub, Mul))
+_ADDING: Final = frozenset((Add, Sub, Mul, Ramp))
 _LEFT: Final = Op.get("tir.shift_left")
 _BITS: Final = frozenset(Op.get(f"tir.bitwise_{name}") for name in ("and", "or", "xor"))
 _CALLS: Final = frozenset((*SAME, *_BITS, _LEFT, Op.get("tir.shift_right")))
@@ -47,7 +66,7 @@ class WordReach:
         return self._walk(root)[0]
 
     def leaving(self, root: Expr) -> list[Expr]:
-        """The sums, products and shifts of an expression whose values may be past 64 bits."""
+        """The sums, products, ramps and shifts of an expression whose values may be past 64 bits."""
         return self._walk(root)[1]
 
     def _walk(self, root: Expr) -> tuple[int, list[Expr]]:
@@ -98,13 +117,20 @@ def _of_node(op: Expr, reach: dict[int, int]) -> int:
         if kind in _REMAINDERS:
             return min(a, b)
         return max(a, b) if kind in _EXTREMA else a  # a quotient's divisor is no fraction
-    if isinstance(op, Cast):
-        return reach[id(op.value)]
-    if isinstance(op, Let):
-        return reach[id(op.body)]
+    if isinstance(op, Ramp):
+        return reach[id(op.base)] + reach[id(op.stride)] * op.dtype.lanes * (MAX_VSCALE if op.dtype.scalable else 1)
     if isinstance(op, Call) and op.op in _CALLS:
         a, b = (reach[id(op.args[at])] for at in (0, -1))
         if op.op is _LEFT:
             return a << min(b, 64)
         return a + b if op.op in _BITS else a
-    return max((reach[id(arm)] for arm in chosen_of(op)), default=1)
+    return max((reach[id(value)] for value in _values_of(op)), default=1)
+
+
+def _values_of(op: Expr) -> tuple[Expr, ...]:
+    """What any other node's values are values of; nothing for data."""
+    if isinstance(op, (Cast, Broadcast)):
+        return (op.value,)
+    if isinstance(op, Let):
+        return (op.body,)
+    return op.vectors if isinstance(op, Shuffle) else chosen_of(op)

@@ -8,9 +8,9 @@ import pytest
 
 import tirlower as tl
 from tests.checking import executes_alike
+from tests.poly.second_opinion import no_flow
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, IllegalStep, NotApplicable, NotFound
-from tirlower.poly import same_values
 from tirlower.script import parse
 
 UPDATE = """
@@ -140,11 +140,7 @@ def test_what_is_written_elsewhere_is_stored_unless_all_of_it_is_written_later(
     times: str, start: str, stored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if start == "5":  # bounds say that the stores are apart
-
-        def flow(*_: object) -> Any:
-            raise AssertionError("the flow of values was asked for")
-
-        monkeypatch.setattr(same_values._Question, "_flow", flow)
+        no_flow(monkeypatch)
     text = PARTED.replace("TIMES", times).replace("START", start)
     sch = taken(text, lambda sch: sch.stage_mem("j", "C", inside=True))
     assert ("] = C_local[ax0, ax1]" in str(sch.mod["main"])) is stored
