@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
 import tirlower as tl
 from tirlower.analysis.overflow import DataAnalyzer
 from tirlower.analysis.word_reach import BEYOND, WordReach
-from tirlower.diagnostics import BoundsError
+from tirlower.diagnostics import BoundsError, InterpreterError
 from tirlower.ir import Var, build, const
 from tirlower.ir.buffer import Range
 from tirlower.ir.expr import Expr, Let
@@ -85,6 +87,10 @@ FUNCTIONS = {
     "divided lanes": "for i in T.vectorized(8):\n O[i] = T.int64(i) * BIG // BIG + T.int64(i) * BIG % 5",
     "ramp": "O[T.Ramp(0, 1, 8)] = T.Ramp(T.int64(0), BIG, 8) // T.Broadcast(BIG, 8)",
     "remainders of a ramp": "O[T.Ramp(0, 1, 8)] = T.Ramp(T.int64(0), BIG, 8) % T.Broadcast(T.int64(5), 8)",
+    "below a negative divisor": "for i in range(8):\n e: T.int64 = T.floormod(T.int64(i), T.int64(-2**63))\n if e + e > e:\n  O[i] = e * 3",
+    "lanes below": "for i in range(8):\n for j in T.vectorized(8):\n  O[j] = T.if_then_else(j + T.int64(2**63 - 1) < i, T.int64(i), T.int64(9))",
+    "factors of a remainder": "for i in range(8):\n O[i] = T.floormod(T.int64(i) * 2, -BIG) + T.floormod(T.int64(i) * -2, BIG)",
+    "names of any word": "for i in range(8):\n e: T.int64 = T.floormod(T.int64(i) * BIG // -7, -BIG)\n if e + e > e:\n  O[i] = e + i",
     "repeated": "for i in range(8):\n O[T.Ramp(0, 1, 8)] = T.Broadcast(T.int64(i) * BIG, 8) // T.Broadcast(BIG, 8)",
     "threads": "for i in T.parallel(8):\n O[i] = T.Select(T.int64(i) * BIG > T.int64(3), T.int64(1), T.int64(2))",
 }
@@ -117,3 +123,68 @@ def test_a_condition_that_wraps_proves_no_subscript(body: str) -> None:
     for run in (lambda a: tl.interpret(func, a), *runs):
         with pytest.raises(BoundsError, match=r"O\[(8589934592|16)\]"):
             run(np.zeros(8, "int64"))
+
+
+NUMBERS = (
+    1,
+    2,
+    3,
+    -1,
+    -5,
+    2**31,
+    2**32 + 1,
+    -(2**40),
+    2**61,
+    2**62,
+    2**63 - 1,
+    -(2**63),
+    BIG.value,
+    -7046029254386353131,
+)
+
+
+def _arithmetic(rng: random.Random, depth: int) -> str:
+    """Index arithmetic on two loops whose values may come near the ends of 64 bits, or pass them."""
+    number = f"T.int64({rng.choice(NUMBERS)})"
+    if depth == 0 or rng.random() < 0.15:
+        return rng.choice(["i", "j", "T.int64(i)", number, number])
+    a, b = _arithmetic(rng, depth - 1), _arithmetic(rng, depth - 1)
+    if rng.random() < 0.5:
+        return f"({a} {rng.choice('+-*')} {b})"
+    return rng.choice(
+        [
+            f"T.floordiv({a}, {number})",
+            f"T.floormod({a}, {number})",
+            f"T.truncdiv({a}, T.int64({rng.choice([3, 7, 2**40, -5])}))",
+            f"T.{rng.choice(['min', 'max'])}({a}, {b})",
+            f"T.{rng.choice(['shift_left', 'shift_right'])}({a}, T.int64({rng.choice([1, 31, 62, 63])}))",
+            f"T.if_then_else({a} < {b}, {_arithmetic(rng, depth - 1)}, {b})",
+        ]
+    )
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(at, marks=pytest.mark.nightly) for at in range(20, 2000, 20))])
+def test_random_arithmetic(first: int) -> None:
+    ran = 0
+    for seed in range(first, first + 20):
+        rng = random.Random(seed)
+        kind, deep, flat = rng.choice(["serial", "vectorized", "parallel", "unroll"]), 3, 2
+        bodies = [
+            [f"O[i, j] = {_arithmetic(rng, deep)}"],
+            [f"if {_arithmetic(rng, deep)} < {_arithmetic(rng, flat)}:", f"    O[i, j] = {_arithmetic(rng, flat)}"],
+            [f"v: T.int64 = {_arithmetic(rng, deep)}", "if v + v > v:", f"    O[i, j] = v * {_arithmetic(rng, 1)}"],
+        ]
+        body = "".join(f"            {line}\n" for line in rng.choice(bodies[: 2 if kind == "vectorized" else 3]))
+        loops = f"    for i in range(T.int64(4)):\n        for j in T.{kind}(T.int64(0), T.int64(8)):\n"
+        func = parse(f'@T.prim_func\ndef f(O: T.Buffer((4, 8), "int64")):\n{loops}{body}')
+        wanted = np.zeros((4, 8), "int64")
+        try:
+            tl.interpret(func, wanted)
+        except InterpreterError:
+            continue
+        ran += 1
+        for schedule in ("auto", "none"):
+            made = np.zeros((4, 8), "int64")
+            tl.build(func, schedule=schedule)(made)
+            np.testing.assert_array_equal(made, wanted, err_msg=f"seed {seed}, {schedule}\n{func.script()}")
+    assert ran > 10

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 
 from tirlower.analysis.evaluated import conditions_of, evaluations
 from tirlower.analysis.purity import side_effect
-from tirlower.analysis.word_reach import BEYOND, WordReach
+from tirlower.analysis.word_reach import WordReach
 from tirlower.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet, ProofStrength
 from tirlower.arith.bounds import is_index_type
 from tirlower.arith.conditions import conjuncts
+from tirlower.arith.intervals import is_finite
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.build import all_of, as_expr, logical_not
@@ -107,8 +108,8 @@ class Wrapping:
         """Whether a division by data that may be zero is kept for its error."""
         self.words: WordReach | None = None
         """Finds index arithmetic past 64 bits, where that wraps."""
-        self.past_words: set[Var] = set()
-        """Variables bound to such arithmetic."""
+        self.reached: dict[Var, int] = {}
+        """How far from 0 variables are that are bound to indices."""
         self.visited: list[dict[int, Expr]] = []
         """What :meth:`simplify` made of the nodes of the expression at hand, by identity, in each scope of facts."""
 
@@ -136,11 +137,11 @@ class Wrapping:
             self.note(op.var, op.value)
 
     def note(self, var: Var, value: Expr) -> None:
-        """A variable that is bound to data is data, and one that is bound to any word is any word."""
+        """A variable that is bound to data is data, and one that is bound to an index is as far from 0 as that."""
         if self.is_data(value):
             self.data.add(var)
-        elif self.words is not None and value.dtype.is_int and self.words.of(value) >= BEYOND:
-            self.past_words.add(var)
+        elif self.words is not None and value.dtype.is_int:
+            self.reached[var] = self.words.of(value)
 
     def past(self, root: Expr) -> set[int]:
         """The ids of the operations of an expression on indices that may leave 64 bits."""
@@ -290,7 +291,17 @@ class Wrapping:
         choice under its condition, and what becomes constant is folded.
         """
         # Most of what passes ask about is a name or a number.
-        return simplify(root) if root.is_leaf else self._keeping(root, simplify, {})
+        if root.is_leaf:
+            return simplify(root)
+        if self.words is None:
+            return self._keeping(root, simplify, {})
+
+        def within(part: Expr) -> Expr:
+            """Rules are of numbers: ``i * -2 % m`` is ``i * (m - 2) % m``, which may leave 64 bits where it did not."""
+            made = simplify(part)
+            return self._as_written(part) if self.past(made) else made
+
+        return self._keeping(root, within, {})
 
     def _keeping(self, root: Expr, simplify: Callable[[Expr], Expr], done: dict[int, Expr]) -> Expr:
         """Simplified, but for divisions by what may be zero that would be gone: the value may decide nothing, or be that
@@ -484,11 +495,12 @@ class DataAnalyzer(Analyzer):
 
     def _reach(self, var: Var) -> int | None:
         """How far from 0 a variable is said to be; one that may be anything its type holds is taken for a size."""
-        if var in self.wrapping.past_words:
-            return BEYOND
         ends = self.facts.bounds.get(var)
-        reach = max((abs(end) for end in ends or () if isinstance(end, int)), default=0)
-        return None if var.dtype.bits == 32 and abs(reach - var.dtype.max_value) <= 1 else reach
+        if ends is not None and is_finite(ends):
+            reach = int(max(map(abs, ends)))
+            return None if var.dtype.bits == 32 and abs(reach - var.dtype.max_value) <= 1 else reach
+        stated = max((abs(end) for end in ends or () if isinstance(end, int)), default=0)
+        return max(stated, self.wrapping.reached.get(var, 0))
 
     def opaque(self, root: Expr) -> Expr:
         """An expression with variables in the place of what may wrap."""

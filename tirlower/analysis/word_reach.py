@@ -41,7 +41,6 @@ BEYOND: Final = 1 << 64
 """The reach of what may be any word."""
 
 _SUMS: Final = frozenset((Add, Sub))
-_REMAINDERS: Final = frozenset((Mod, FloorMod))
 _EXTREMA: Final = frozenset((Min, Max))
 _ADDING: Final = frozenset((Add, Sub, Mul, Ramp))
 _LEFT: Final = Op.get("tir.shift_left")
@@ -114,7 +113,9 @@ def _of_node(op: Expr, reach: dict[int, int]) -> int:
             return a * b
         if kind in _SUMS:
             return a + b
-        if kind in _REMAINDERS:
+        if kind is FloorMod:
+            return b  # 1 % -8 is -7
+        if kind is Mod:
             return min(a, b)
         return max(a, b) if kind in _EXTREMA else a  # a quotient's divisor is no fraction
     if isinstance(op, Ramp):

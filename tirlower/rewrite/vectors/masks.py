@@ -37,13 +37,14 @@ class Scalarize(Exception):
 def mask_of(condition: Expr, wrapping: Wrapping) -> Expr:
     """A vector condition as a mask: ``base + lane < limit`` as the lane mask that targets have, others as they are.
 
-    The lane mask does not wrap: where the base is data the sum may, and the comparison stays.
+    The lane mask does not wrap: where the base is data, or so large that 64 bits end, the sum may, and the comparison stays.
     """
     while isinstance(condition, Call) and condition.op is Op.get("tir.likely"):
         condition = condition.args[0]
     if isinstance(condition, LT) and isinstance(condition.a, Ramp) and isinstance(condition.b, Broadcast):
         ramp, limit = condition.a, condition.b.value
-        if is_const_int(ramp.stride, 1) and limit.dtype.is_scalar and not wrapping.is_data(ramp.base):
+        wraps = wrapping.is_data(ramp.base) or wrapping.past(ramp)
+        if is_const_int(ramp.stride, 1) and limit.dtype.is_scalar and not wraps:
             return Call(Op.get("tir.get_active_lane_mask"), (ramp.base, limit), condition.dtype, span=condition.span)
     return condition
 
