@@ -15,7 +15,7 @@ from bench.rows.sweeps import histogram, jacobi
 from tirlower.ir import PrimFunc
 from tirlower.script import tir as T
 
-__all__ = ["NAIVE"]
+__all__ = ["NAIVE", "TARGETS"]
 
 
 def product(form: str, M: int, N: int, K: int, dtype: str = "float32", result: str = "float32") -> PrimFunc:
@@ -406,6 +406,7 @@ def _products(name: str, sides: tuple[int, ...], dtype: str, result: str) -> dic
 NAIVE: Mapping[str, Mapping[str, Maker]] = {
     **_products("float32", (256, 512, 1024), "float32", "float32"),
     **_products("int8", (1024,), "int8", "int32"),
+    **_products("bfloat16", (1024,), "bfloat16", "float32"),
     "16³ products × 100,000": {"block": partial(batched, "block", 100_000, 16)},
     "matrix 4096² × vector": {"block": partial(matvec, "block", 4096, 4096)},
     "convolution 3×3, 64→64, 56²": {form: partial(convolution, form, 56, 64, 64) for form in ("block", "local")},
@@ -424,3 +425,6 @@ NAIVE: Mapping[str, Mapping[str, Maker]] = {
     "histogram 16M bytes": {"plain": partial(histogram, "plain", 1 << 24)},
 }
 """By the name of the kernel by hand: the forms in which its formula is written."""
+
+TARGETS: Mapping[str, str] = {"product bfloat16 1024³": "-fast-math-dots=1"}
+"""What a target has to permit for a row: instructions for products of bfloat16 round in their own way, as all peers let them."""

@@ -18,7 +18,7 @@ from bench.by_hand import cases
 from bench.by_hand.case import Case
 from bench.by_hand.machine import Machine
 from bench.measure import SETTLED, Candidate, human, interleave
-from bench.rows.naive import NAIVE
+from bench.rows.naive import NAIVE, TARGETS
 from bench.worker import worker_rows
 from tirlower.ir import PrimFunc
 
@@ -43,9 +43,9 @@ def rows_of(only: list[str]) -> dict[str, Mapping[str, object]]:
     return {name: forms for name, forms in NAIVE.items() if name in wanted}
 
 
-def measured(case: Case, hand: tl.Kernel, func: PrimFunc, threads: int, rounds: int) -> Row:
+def measured(case: Case, hand: tl.Kernel, func: PrimFunc, threads: int, rounds: int, permitted: str = "") -> Row:
     """A form of a row beside the kernel by hand and the peers of its case; results are compared first."""
-    target = f"llvm -num_threads={threads}"
+    target = f"llvm -num_threads={threads} {permitted}".strip()
     # On one thread what counts is the processor's time: others may have the machine as well.
     clock = time.process_time if threads == 1 else time.perf_counter
     start = time.perf_counter()
@@ -90,7 +90,12 @@ def worker(threads: int, rounds: int, only: list[str]) -> None:
         case = cases([])[name](machine)
         hand = tl.build(case.func, f"llvm -num_threads={threads} {case.target}", schedule="none")
         for form, make in NAIVE[name].items():
-            print(json.dumps({"name": f"{name}, {form}", **measured(case, hand, make(), threads, rounds)}), flush=True)
+            print(
+                json.dumps(
+                    {"name": f"{name}, {form}", **measured(case, hand, make(), threads, rounds, TARGETS.get(name, ""))}
+                ),
+                flush=True,
+            )
 
 
 def table(rows: Mapping[str, Row]) -> str:
@@ -106,7 +111,10 @@ def table(rows: Mapping[str, Row]) -> str:
             best, seconds = min(row["peers"].items(), key=lambda item: item[1])
             ratios.append(row["auto"] / seconds)
             peer = f"{best} {human(seconds)} ({ratios[-1]:.2f})"
-        kind = f"{row['recipe'] or 'as written'}{'' if row['exactness'] == 'bitwise equal' else ', reassociated'}"
+        told = {"bitwise equal": ""}.get(
+            row["exactness"], ", rounded" if "rounded" in row["exactness"] else ", reassociated"
+        )
+        kind = f"{row['recipe'] or 'as written'}{told}"
         hand = f"{human(row['hand'])} ({row['auto'] / row['hand']:.2f})"
         cells = [name, kind, human(row["none"]), human(row["auto"]), hand, peer, human(row["build"])]
         lines.append(f"| {' | '.join(cells)} |")

@@ -241,7 +241,7 @@ def _next(
             bid.plan.parameters,
             bid.plan.rule,
             len(done),
-            exactness_of(done),
+            bid.rounding or exactness_of(done),
             bid.plan.seconds,
             before,
             notes=tuple(notes),

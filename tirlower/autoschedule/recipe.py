@@ -64,7 +64,8 @@ P = TypeVar("P", bound=Plan)
 class Bid:
     """What a recipe offers for the first one of some nests: what it takes, its plan, and the steps (:meth:`Recipe.apply`).
 
-    Where one is ``exact``, those that reorder sums have to be much faster to be taken.
+    Where one is ``exact``, those that reorder sums have to be much faster to be taken. ``rounding`` says, for the report, what
+    rounds otherwise than the loops, by a permission of the target.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Bid:
     plan: Plan
     apply: Callable[[Verbs, Handles], None]
     exact: bool = False
+    rounding: str = ""
 
 
 class AnyRecipe(abc.ABC):
@@ -105,6 +107,10 @@ class Recipe(AnyRecipe, Generic[F, P]):
         """Whether the bits of the sums are promised, whatever order the program leaves free."""
         return False
 
+    def rounding(self, facts: F, plan: P) -> str:
+        """What rounds otherwise than the written loops, where the target permits it; nothing, as a rule."""
+        return ""
+
     @abc.abstractmethod
     def apply(self, sch: Verbs, facts: F, plan: P, loops: Handles) -> None:
         """Take the steps. Raises :class:`~tirlower.diagnostics.ScheduleError` where one is refused; all are taken back then."""
@@ -124,4 +130,5 @@ class Recipe(AnyRecipe, Generic[F, P]):
             plan,
             lambda sch, loops: self.apply(sch, facts, plan, loops),
             self.exact(facts),
+            self.rounding(facts, plan),
         )

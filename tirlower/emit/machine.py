@@ -21,6 +21,7 @@ class Machine:
     feature_text: str
     features: frozenset[str]
     fast_math: FastMath
+    rounds_dots: bool
     fast_vector_math: bool
     vector_width: int
     num_threads: int
@@ -84,8 +85,8 @@ class Machine:
 
     @property
     def dots(self) -> Dots | None:
-        """The instructions for dot products of short integers; None without any."""
-        found = Dots.of(self.features, self.vector_width) if self.is_x86 else Dots()
+        """The instructions for dot products of short elements; None without any."""
+        found = Dots.of(self.features, self.vector_width, rounding=self.rounds_dots) if self.is_x86 else Dots()
         return None if found == Dots() else found
 
     @property

@@ -17,7 +17,7 @@ import numpy as np
 from tirlower.interp.values import UNDEF, Datum, Function
 from tirlower.ir.dtype import DataType
 
-__all__ = ["dot_product"]
+__all__ = ["dot_product", "flushed"]
 
 Bytes: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]"
 Floats: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
@@ -68,15 +68,16 @@ def _bytes(value: tuple[Datum, ...], kind: DataType) -> Bytes:
 
 
 def _bfloats(acc: tuple[Datum, ...], a: Bytes, b: Bytes) -> Datum:
-    x, y = (_flushed((bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32)) for bits in (a, b))
-    total = _flushed(np.array(acc, np.float32))
+    x, y = (flushed((bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32)) for bits in (a, b))
+    total = flushed(np.array(acc, np.float32))
     with np.errstate(all="ignore"):
         # A product of two bfloat16 is exact in float64, and so is rounding the sum once more than it would need.
         products = x.astype(np.float64) * y.astype(np.float64)
         for half in (1, 0):
-            total = _flushed((total.astype(np.float64) + products[half::2]).astype(np.float32))
+            total = flushed((total.astype(np.float64) + products[half::2]).astype(np.float32))
     return tuple(total.tolist())
 
 
-def _flushed(values: Floats) -> Floats:
+def flushed(values: Floats) -> Floats:
+    """Numbers with subnormal ones as zeros of their sign."""
     return np.where(np.abs(values) < _TINY, np.copysign(np.float32(0), values), values)

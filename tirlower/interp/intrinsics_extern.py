@@ -12,6 +12,7 @@ from tirlower.interp.intrinsics_math import FLOAT_FUNCTIONS, float_function
 from tirlower.interp.memory import Memory, Pointer
 from tirlower.interp.scope import Frame, Value
 from tirlower.interp.structs import FieldKind, Struct
+from tirlower.interp.tiles import TILES
 from tirlower.interp.values import (
     Datum,
     Fault,
@@ -276,6 +277,9 @@ def _call_llvm(compiler: ExpressionCompiler, call: Call, args: list[Value]) -> V
     product = dot_product(named.value.removeprefix("llvm."), kind, [node.dtype for node in nodes])
     if product is not None:
         return lambda frame: product(*[arg(frame) for arg in rest])
+    tile = TILES.operation(named.value.removeprefix("llvm."))
+    if tile is not None:
+        return lambda frame: tile([arg(frame) for arg in rest])
     fn: Function | None = None
     if base.startswith("vector.reduce."):
         fn = _reduction(base.removeprefix("vector.reduce."), nodes[-1].dtype)

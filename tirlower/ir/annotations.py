@@ -24,6 +24,7 @@ __all__ = [
     "NO_UNROLL",
     "REDUCTION",
     "STRIDES_APART",
+    "TILE_PRODUCT",
     "UNCHECKED",
     "UNIT",
     "entries_of",
@@ -88,6 +89,10 @@ whose strides come with the call, it is checked that no two subscripts name one 
 SUMS_APART = "tir.sums_apart"
 """On a function: whether the sums of its updates stay apart from their products, all (True) or none (False). Without it
 FuseMultiplyAdd decides by the nests that they are in, which a function whose loops were changed may have no more."""
+
+TILE_PRODUCT = "tir.tile_product"
+"""On a loop, when true: with the loops in it, it is a product of two small matrices that is added to a third one, of a size that
+tile registers hold. A processor without them runs the loops."""
 
 UNIT = "tir.compiled_alone"
 """On a private function, when true: its machine code is made and kept apart from its callers', unless it is brief."""

@@ -19,6 +19,7 @@ from typing import Final
 import llvmlite.binding as llvm
 
 from tirlower.diagnostics import ArgumentValueError, CodegenError, nearest_name
+from tirlower.machine.tiles import TILE_FEATURES, permitted
 
 __all__ = [
     "HostCpu",
@@ -176,7 +177,8 @@ def cpu_name(llvm_name: str, features: Mapping[str, bool]) -> str:
 def host_cpu() -> HostCpu:
     """The processor of this machine (found out once).
 
-    On architectures other than x86 this is what LLVM says.
+    On architectures other than x86 this is what LLVM says. Tile registers are a feature where the system lets this process
+    use them.
     """
     llvm_name: str = llvm.get_host_cpu_name()
     try:
@@ -185,6 +187,8 @@ def host_cpu() -> HostCpu:
         # LLVM cannot tell on some systems; the name alone then implies the features.
         features = {}
     is_x86 = triple().split("-")[0] in ("x86_64", "i686", "amd64")
+    if any(features.get(name) for name in TILE_FEATURES) and not permitted():
+        features |= dict.fromkeys(TILE_FEATURES & features.keys(), False)
     name = cpu_name(llvm_name, features) if is_x86 and features else llvm_name
     text = ",".join([f"{'+' if on else '-'}{feature}" for feature, on in sorted(features.items())])
     return HostCpu(name, llvm_name, text, frozenset([feature for feature, on in features.items() if on]))

@@ -16,7 +16,7 @@ from typing import Final
 from tirlower.diagnostics import TirError
 from tirlower.machine.cpu import HostCpu, effective_cpu_count, features_of, host_cpu
 from tirlower.machine.dots import Dots
-from tirlower.machine.target import Target
+from tirlower.machine.target import Target, rounds_dots
 
 __all__ = ["Processor"]
 
@@ -42,6 +42,8 @@ class Processor:
     l2: int = 512 << 10
     l3: int = 32 << 20
     threads: int = 1
+    rounds_dots: bool = False
+    """Whether products of bfloat16 may be added up by instructions that round in their own way."""
 
     @classmethod
     def host(cls) -> Processor:
@@ -78,7 +80,7 @@ class Processor:
                 )
             found = found._with_caches(tuple(map(_bytes, stated)))
         threads: int = target.get("num_threads", 0)
-        return replace(found, threads=threads or effective_cpu_count())
+        return replace(found, threads=threads or effective_cpu_count(), rounds_dots=rounds_dots(target))
 
     def _with_caches(self, sizes: Sequence[int]) -> Processor:
         """The same with the sizes of its first caches, in their order; 0 for one that is not known."""
@@ -103,8 +105,8 @@ class Processor:
 
     @property
     def dots(self) -> Dots:
-        """Its instructions for dot products of short integers."""
-        return Dots.of(self.cpu.enabled, self.cpu.vector_bits)
+        """Its instructions for dot products of short elements."""
+        return Dots.of(self.cpu.enabled, self.cpu.vector_bits, rounding=self.rounds_dots)
 
     @property
     def fused(self) -> bool:

@@ -16,7 +16,7 @@ from typing import SupportsInt, TypeAlias, TypedDict, TypeVar, overload
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.machine.tags import TAGS
 
-__all__ = ["KINDS", "TAGS", "Target", "TargetKind", "TargetLike"]
+__all__ = ["KINDS", "TAGS", "Target", "TargetKind", "TargetLike", "rounds_dots"]
 
 T = TypeVar("T")
 
@@ -54,7 +54,8 @@ OPTIONS: dict[str, type] = {
     "keys": tuple, "device": str, "model": str, "tag": str, "libs": tuple, "host": str,
     "mcpu": str, "mattr": tuple, "mcache": tuple, "mtriple": str, "mfloat-abi": str, "mabi": str, "opt-level": int, "num-cores": int,
     "num_threads": int, "fast-math": bool, "fast-math-nnan": bool, "fast-math-ninf": bool, "fast-math-nsz": bool,
-    "fast-math-arcp": bool, "fast-math-contract": bool, "fast-math-reassoc": bool, "vector-width": int,
+    "fast-math-arcp": bool, "fast-math-contract": bool, "fast-math-reassoc": bool, "fast-math-dots": bool,
+    "vector-width": int,
     "fast-vector-math": bool, "jit": str, "cl-opt": tuple, "runtime": str, "system-lib": bool, "arch": str, "ptx": int,
     "max_num_threads": int, "thread_warp_size": int, "max_shared_memory_per_block": int,
     "max_threads_per_block": int, "max_function_args": int, "registers_per_block": int, "l2_cache_size_bytes": int,
@@ -388,3 +389,12 @@ def _convert(kind: str, name: str, value: object, wanted: type) -> object:
 
 TargetLike: TypeAlias = Target | str | Mapping[str, object] | None
 """What a build takes for a target; None is the current one, or the host's."""
+
+
+def rounds_dots(target: Target) -> bool:
+    """Whether a target lets instructions add up products of bfloat16 that round otherwise than products and sums of float32.
+
+    >>> rounds_dots(Target("llvm")), rounds_dots(Target("llvm -fast-math-dots=1")), rounds_dots(Target("llvm -fast-math=1"))
+    (False, True, True)
+    """
+    return bool(target.get("fast-math") or target.get("fast-math-dots"))

@@ -92,6 +92,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "loops.software_pipeline": ("InjectSoftwarePipeline",),
     "loops.split_vectors": ("SplitVectors",),
     "tir_only.to_serial": ("ConvertForLoopsToSerial",),
+    "loops.tile_products": ("TileProducts",),
     "loops.transpose": ("TransposeTiles",),
     "loops.unroll": ("UnrollLoop",),
     "loops.vectorize": ("VectorizeLoop",),

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from tirlower.transforms.loops.simplify import Simplify
     from tirlower.transforms.loops.software_pipeline import InjectSoftwarePipeline
     from tirlower.transforms.loops.split_vectors import SplitVectors
+    from tirlower.transforms.loops.tile_products import TileProducts
     from tirlower.transforms.loops.transpose import TransposeTiles
     from tirlower.transforms.loops.unroll import UnrollLoop
     from tirlower.transforms.loops.vectorize import VectorizeLoop

@@ -9,7 +9,7 @@ import pytest
 
 import tirlower as tl
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, replays, same_bits, scheduled
-from tirlower.autoschedule.recipes.contraction import CONTRACTION, pieces_of, tile_of
+from tirlower.autoschedule.recipes.contraction import CONTRACTION
 from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir import PrimFunc
@@ -241,14 +241,6 @@ def test_plans(machine: str, sizes: tuple[int, int, int], expected: tuple[int, i
     assert str(found.trace) == str(again.trace) and found.nests == again.nests
     [nest] = found.nests
     assert tuple(nest.parameters[name] for name in ("rows", "columns", "parallel")) == expected
-
-
-def test_tiles_fit_the_registers():
-    for registers, lanes, extent in itertools.product((16, 32), (4, 8, 16), range(1, 400)):
-        rows = tile_of(extent, registers)
-        assert 1 <= rows <= extent and rows * 2 + 2 + 1 <= max(registers, 5)
-        assert extent % rows == 0 or extent > rows
-        assert pieces_of(extent, lanes) >= -(-extent // lanes)
 
 
 REFUSED = {

@@ -16,7 +16,7 @@ from tirlower.transforms import DotProducts
 
 TILE = """
 @T.prim_func
-def f(A: T.Buffer(({rows} * {steps} * {group},), "{a}"), B: T.Buffer(({steps} * {width} * {group},), "{b}"), C: T.Buffer(({rows} * {width},), "int32")):
+def f(A: T.Buffer(({rows} * {steps} * {group},), "{a}"), B: T.Buffer(({steps} * {width} * {group},), "{b}"), C: T.Buffer(({rows} * {width},), "{c}")):
     T.func_attr({{"tir.noalias": {apart}}})
     for k in range({steps}):
         for i in T.unroll({rows}):
@@ -37,10 +37,11 @@ def tile(
     statement: str = SUM,
     inner: str = "range",
     apart: bool = True,
+    c: str = "int32",
 ) -> tl.PrimFunc:
     """A tile of a product, ready for instructions."""
     sizes = {"width": width, "group": group, "rows": rows, "steps": steps}
-    return parse(TILE.format(a=a, b=b, statement=statement.format(**sizes), inner=inner, apart=apart, **sizes))
+    return parse(TILE.format(a=a, b=b, statement=statement.format(**sizes), inner=inner, apart=apart, c=c, **sizes))
 
 
 def extremes(func: tl.PrimFunc) -> list[np.ndarray]:
@@ -137,3 +138,37 @@ def test_what_stays(changed: dict[str, object]):
 def test_without_instructions_nothing_changes():
     func = tile()
     assert DotProducts()(func) is func
+
+
+BFLOATS = SUM.replace("int32", "float32")
+
+
+def bfloats(width: int, rows: int = 3, steps: int = 5) -> tl.PrimFunc:
+    """A tile of a product of bfloat16."""
+    return tile("bfloat16", "bfloat16", width, 2, rows, steps, BFLOATS, c="float32")
+
+
+@pytest.mark.parametrize("width", [4, 16, 37])
+def test_pairs_of_bfloat16(width: int):
+    func = bfloats(width)
+    rng = np.random.default_rng(0)
+    # Sums of these are exact in any order.
+    given = [rng.integers(-9, 10, buffer.shape[0].value).astype(buffer.dtype.numpy) for buffer in func.buffers]
+    after = check(DotProducts(bfloats=512), func, inputs=[given]).script()
+    assert "avx512bf16.dpbf16ps" in after and after.count("for g in range(2)") == (width % 4 != 0)
+    assert DotProducts(fours=512, pairs=512)(func) is func  # the rounding is not permitted
+
+
+@pytest.mark.skipif(not host_cpu().has("avx512bf16"), reason="a processor without these instructions")
+def test_machine_code_of_pairs_of_bfloat16_is_what_the_interpreter_computes():
+    func = DotProducts(bfloats=512)(bfloats(16))
+    rng = np.random.default_rng(1)
+    given = [rng.standard_normal(buffer.shape[0].value).astype(buffer.dtype.numpy) for buffer in func.buffers]
+    wanted = [one.copy() for one in given]
+    kernel = tl.build(func, "llvm", schedule="none")
+    kernel(*given)
+    tl.interpret(func, *wanted)
+    np.testing.assert_array_equal(given[2], wanted[2])
+    assert "vdpbf16ps" in kernel.source("asm")
+    assert "vdpbf16ps" in tl.build(bfloats(16), "llvm -fast-math-dots=1", schedule="none").source("asm")
+    assert "vdpbf16ps" not in tl.build(bfloats(16), "llvm", schedule="none").source("asm")

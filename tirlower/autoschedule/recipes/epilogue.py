@@ -13,7 +13,8 @@ from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import Nest, perfect_loops, strides_of
 from tirlower.autoschedule.recipe import Handles, Recipe, Refusal
-from tirlower.autoschedule.recipes.contraction import CONTRACTION, Contraction, ContractionFacts, ContractionPlan
+from tirlower.autoschedule.recipes.contraction import CONTRACTION, Contraction
+from tirlower.autoschedule.recipes.contraction_facts import ContractionFacts, ContractionPlan
 from tirlower.autoschedule.recipes.elementwise import computing, into_readers
 from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
 from tirlower.autoschedule.verbs import Verbs
@@ -95,6 +96,10 @@ class Epilogue(Recipe[EpilogueFacts, ContractionPlan]):
         last = facts.nest if facts.last is None else facts.last
         done = [_buffer(one).name for one in last.accesses() if one.is_write and one.data not in last.local]
         return replace(found, rule=f"{found.rule}; {', '.join(dict.fromkeys(done))} computed on the tile")
+
+    def rounding(self, facts: EpilogueFacts, plan: ContractionPlan) -> str:
+        """That of the contraction."""
+        return self.base.rounding(facts, plan)
 
     def apply(self, sch: Verbs, facts: EpilogueFacts, plan: ContractionPlan, loops: Handles) -> None:
         """One nest with an accumulator, then the steps of the contraction."""

@@ -13,16 +13,16 @@ from typing import ClassVar, Final
 from tirlower.autoschedule.classify import Nest, extent_of, same_for_all
 from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, trips
 from tirlower.autoschedule.recipe import Handles, Refusal
-from tirlower.autoschedule.recipes.contraction import (
+from tirlower.autoschedule.recipes.contraction import Contraction
+from tirlower.autoschedule.recipes.contraction_facts import (
     VECTORS,
-    Contraction,
     ContractionFacts,
     ContractionPlan,
-    _name,
+    name_of,
     pieces_of,
     tile_of,
 )
-from tirlower.autoschedule.recipes.contraction import _Tile as Tile
+from tirlower.autoschedule.recipes.contraction_steps import Tile
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.versions import in_parallel, said, where_wide
 from tirlower.ir.expr import IntImm
@@ -89,7 +89,7 @@ class UnknownContraction(Contraction):
             columns,
             registers,
             lanes,
-            packed=() if facts.contiguous else (_name(facts.b),),
+            packed=() if facts.contiguous else (name_of(facts.b),),
             outer="rows",
             parallel=None if parallel is None else parallel.name,
         )

@@ -15,9 +15,9 @@ from tirlower.autoschedule.classify import Nest, extent_of, strides_of
 from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of
 from tirlower.autoschedule.places import loop_in
 from tirlower.autoschedule.recipe import Handles, Refusal
-from tirlower.autoschedule.recipes.contraction import CONTRACTION, Contraction, ContractionFacts, ContractionPlan
-from tirlower.autoschedule.recipes.contraction import _form as form_of
-from tirlower.autoschedule.recipes.contraction import _Tile as Tile
+from tirlower.autoschedule.recipes.contraction import CONTRACTION, Contraction
+from tirlower.autoschedule.recipes.contraction_facts import ContractionFacts, ContractionPlan, form_of
+from tirlower.autoschedule.recipes.contraction_steps import Tile
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.machine.processor import Processor
 from tirlower.schedule.handles import LoopRV

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Final
 
 from tirlower.driver.pipelines.base import FUSED, Pipeline, Step
@@ -43,6 +44,7 @@ from tirlower.transforms import (
     SplitVectors,
     StorageRewrite,
     StripPrefetches,
+    TileProducts,
     TransposeTiles,
     UnrollLoop,
     VectorizeLoop,
@@ -50,6 +52,7 @@ from tirlower.transforms import (
 
 __all__ = ["cpu_pipeline", "pipeline"]
 
+TILES: Final = "before vectorizing: on the loops of a product, and of what brings its sums"
 DOTS: Final = "before vectorizing, which would take the groups of an instruction apart"
 
 
@@ -57,7 +60,7 @@ DOTS: Final = "before vectorizing, which would take the groups of an instruction
 def cpu_pipeline(overlap: bool = False, fuses: bool = False, half: bool = False, dots: Dots | None = None) -> Pipeline:
     """The passes of the CPU targets; with ``overlap`` those of the version for arrays that may overlap, with ``fuses`` those
     of a target that fuses products with sums, ``half`` of float16 too, and ``dots`` what instructions it has for
-    dot products of short integers.
+    dot products of short elements.
 
     Left out of what TIR runs for a CPU: the legalization of bfloat16 and float8 (code generation converts them where
     they are loaded and stored), NarrowDataType (64-bit addresses need 64-bit indices; LLVM narrows what is cheaper
@@ -97,7 +100,7 @@ def cpu_pipeline(overlap: bool = False, fuses: bool = False, half: bool = False,
             ),
             Step(MarkNonTemporal(), "right before vectorizing, which takes the annotated loops away"),
             Step(TransposeTiles(), "before vectorizing, which would make gathers and scatters of the tiles"),
-            *((Step(DotProducts(fours=dots.fours, pairs=dots.pairs), DOTS),) if dots else ()),
+            *_dots(dots),
             in_step if overlap else vectorize,
             Step(SplitVectors(), "on all vectors, before passes that walk them, or copy them"),
             Step(InjectVirtualThread(), "after vectorizing: each thread's copy holds whole vectors"),
@@ -141,6 +144,17 @@ def cpu_pipeline(overlap: bool = False, fuses: bool = False, half: bool = False,
                 LowerIntrin(branches=True), "last: shifts and masks hide the divisions that other passes reason about"
             ),
         )
+    )
+
+
+def _dots(dots: Dots | None) -> Sequence[Step]:
+    """The passes that use instructions for dot products."""
+    if dots is None:
+        return ()
+    tiles = TileProducts(bytes=dots.byte_tiles, bfloats=dots.bfloat_tiles)
+    return (
+        *((Step(tiles, TILES),) if tiles != TileProducts() else ()),
+        Step(DotProducts(fours=dots.fours, pairs=dots.pairs, bfloats=dots.bfloats), DOTS),
     )
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from tirlower.emit.compile import is_valid
 from tirlower.emit.emitter import Emitter
-from tirlower.emit.llvm_text import BFLOAT, FALSE, I1, I16, VOID, Type, Value, int_type, vector, zero
+from tirlower.emit.llvm_text import BFLOAT, FALSE, I1, I16, PTR, VOID, Type, Value, int_type, vector, zero
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, Expr
 
@@ -27,6 +27,14 @@ __all__ = ["PROCESSOR", "call_processor", "check_processor"]
 
 #: how the names of these intrinsics begin
 PROCESSOR: Final = "llvm.x86."
+
+#: instructions on tiles (AMX), with their operands: ``t`` the number of a tile, ``p`` an address, ``n`` bytes between rows
+_TILES: Final = {
+    "ldtilecfg": "p", "sttilecfg": "p", "tilerelease": "", "tilezero": "t", "tileloadd64": "tpn", "tileloaddt164": "tpn",
+    "tilestored64": "tpn", "tdpbssd": "ttt", "tdpbsud": "ttt", "tdpbusd": "ttt", "tdpbuud": "ttt", "tdpbf16ps": "ttt",
+    "tdpfp16ps": "ttt",
+}  # fmt: skip
+_TILE_REGISTERS: Final = 8
 
 #: prefixes of x86 intrinsics and the features that they need, the longest first
 _NEEDS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
@@ -62,6 +70,7 @@ _NEEDS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("vgf2p8", ("gfni",)),
     ("tile", ("amx-tile",)),
     ("tdpbf16", ("amx-bf16",)),
+    ("tdpfp16", ("amx-fp16",)),
     ("tdpbss", ("amx-int8",)),
     ("tdpbsu", ("amx-int8",)),
     ("tdpbus", ("amx-int8",)),
@@ -111,6 +120,9 @@ def call_processor(em: Emitter, op: Call, name: str, args: Sequence[Expr], value
     Raises CodegenError where no types of the same sizes fit.
     """
     own = em.type_of(op.dtype)
+    on_tiles = _TILES.get(name.removeprefix(PROCESSOR))
+    if on_tiles is not None:
+        return _call_on_tiles(em, op, name, on_tiles, own, values)
     dot = _DOT.search(name)
     sizes = [own.bits, *(value.type.bits for value in values)]
     if dot is not None and sizes != [int(dot[1])] * 4:
@@ -138,6 +150,34 @@ def call_processor(em: Emitter, op: Call, name: str, args: Sequence[Expr], value
         op,
         "compare the number of arguments and their sizes in bits with the instruction's; flags are constants",
     )
+
+
+def _call_on_tiles(em: Emitter, op: Call, name: str, kinds: str, own: Type, values: Sequence[Value]) -> Value:
+    """An instruction on tiles. Registers are part of its name: LLVM ends the process over numbers that are none."""
+    fits = len(values) == len(kinds) and own is VOID
+    given: list[Value] = []
+    for kind, value in zip(kinds, values, strict=False):
+        if kind == "t":
+            number = int(value.text) if value.is_constant and value.text.isdigit() else -1
+            fits = fits and 0 <= number < _TILE_REGISTERS
+            given.append(Value(int_type(8), str(number)))
+        else:
+            wanted = PTR if kind == "p" else int_type(64)
+            fits = fits and value.type == wanted
+            given.append(value)
+    if not fits:
+        written = {
+            "t": f"a constant tile number from 0 to {_TILE_REGISTERS - 1}",
+            "p": "an address",
+            "n": "an int64 of bytes",
+        }
+        raise em.error(
+            f"the intrinsic {name!r} takes {', '.join(written[kind] for kind in kinds) or 'no operands'}, and returns nothing",
+            op,
+            f'write T.evaluate(T.call_llvm_intrin("void", {name!r}, …)) with these operands',
+        )
+    em.b.intrinsic(name, VOID, given)
+    return FALSE
 
 
 def _written(op: Call, args: Sequence[Expr]) -> str:

@@ -141,6 +141,7 @@ def machine_of(target: Target) -> Machine:
         text,
         frozenset(["fma", "fullfp16", *(["bf16"] if arch_number(arch) >= 80 else [])]),
         fast_math_of(target),
+        False,
         bool(target.get("fast-vector-math", False) or target.get("fast-math", False)),
         128,
         1,

@@ -8,7 +8,7 @@ from tirlower.diagnostics import CodegenError
 from tirlower.emit.compile import CompileOptions
 from tirlower.emit.machine import Machine, fast_math_of
 from tirlower.machine import cpu as host
-from tirlower.machine.target import Target
+from tirlower.machine.target import Target, rounds_dots
 
 __all__ = ["compile_options", "machine_of"]
 
@@ -18,7 +18,7 @@ def machine_of(target: Target) -> Machine:
     """The machine that a target describes. ``mcpu`` "native" (the default) is this one.
 
     Floating-point contraction into fused multiply-add is on unless ``fast-math-contract=0``; ``fast-math`` turns on
-    everything, the other ``fast-math-*`` options one flag each. ``vector-width`` is the widest vector, in bits, that LLVM
+    everything, the other ``fast-math-*`` options one flag each (``fast-math-dots``: instructions that add up products of bfloat16). ``vector-width`` is the widest vector, in bits, that LLVM
     should make of scalar loops (explicit vectors keep theirs).
 
     Raises:
@@ -58,6 +58,7 @@ def machine_of(target: Target) -> Machine:
         text,
         frozenset(features),
         fast_math_of(target),
+        rounds_dots(target),
         bool(target.get("fast-vector-math", False)),
         target.get("vector-width", 0) or widest,
         target.get("num_threads", 0),

@@ -1,4 +1,4 @@
-"""DotProducts: sums of a few products of short integers in lanes become instructions that add up whole groups."""
+"""DotProducts: sums of a few products of short elements in lanes become instructions that add up whole groups."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from tirlower.analysis.aliasing import Aliases
+from tirlower.analysis.short_factors import short_factors
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import (
-    Add,
     Broadcast,
     BufferLoad,
-    Cast,
     Expr,
     IntImm,
-    Mul,
     Ramp,
     StringImm,
     Var,
@@ -27,7 +25,6 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.query import each, mentions
 from tirlower.ir.stmt import AllocBuffer, BufferStore, For, ForKind, Seq, Stmt
-from tirlower.ir.structural import structural_equal
 from tirlower.machine.dots import Dots
 from tirlower.rewrite.base import FuncPass, Stage
 from tirlower.rewrite.context import PassContext
@@ -132,27 +129,24 @@ class _Finder(FactMutator):
         if inner.kind not in _SERIAL or inner.annotations or not is_const_int(inner.min, 0):
             return None
         store = inner.body
-        if not isinstance(store, BufferStore) or store.predicate is not None or str(store.buffer.dtype) != "int32":
+        if not isinstance(store, BufferStore) or store.predicate is not None:
             return None
-        if len(store.indices) != 1 or store.indices[0].dtype.is_vector or not isinstance(store.value, Add):
+        if len(store.indices) != 1 or store.indices[0].dtype.is_vector:
             return None
         width, group = _number(lanes), _number(inner)
         if width < LEAST or group not in (2, 4):
             return None
-        for old, product in ((store.value.a, store.value.b), (store.value.b, store.value.a)):
-            if isinstance(old, BufferLoad) and old.buffer is store.buffer and isinstance(product, Mul):
-                if old.predicate is not None or not structural_equal(old.indices[0], store.indices[0]):
-                    continue
-                loads = [_operand(one) for one in (product.a, product.b)]
-                with (
-                    self.in_loop(lanes.loop_var, lanes.min, lanes.extent),
-                    self.in_loop(inner.loop_var, inner.min, inner.extent),
-                ):
-                    for one, vector in (loads, loads[::-1]):
-                        if one is not None and vector is not None:
-                            found = self._fits(store, lanes.loop_var, inner.loop_var, width, group, one, vector)
-                            if found is not None:
-                                return found
+        loads = short_factors(store)
+        if loads is None:
+            return None
+        with (
+            self.in_loop(lanes.loop_var, lanes.min, lanes.extent),
+            self.in_loop(inner.loop_var, inner.min, inner.extent),
+        ):
+            for one, vector in (loads, loads[::-1]):
+                found = self._fits(store, lanes.loop_var, inner.loop_var, width, group, one, vector)
+                if found is not None:
+                    return found
         return None
 
     def _fits(
@@ -187,16 +181,6 @@ def _nest(loops: Iterable[For], body: Stmt) -> Stmt:
     return body
 
 
-def _operand(value: Expr) -> BufferLoad | None:
-    """The load of a short integer, of which the value is an int32."""
-    if not isinstance(value, Cast) or str(value.dtype) != "int32" or not isinstance(value.value, BufferLoad):
-        return None
-    load = value.value
-    if load.predicate is not None or len(load.indices) != 1 or load.indices[0].dtype.is_vector:
-        return None
-    return load
-
-
 def _ramp(first: Expr, count: int) -> Expr:
     return Ramp(first, const(1, first.dtype), count)
 
@@ -218,7 +202,8 @@ class _Piece:
 
 def _pieces(dot: _Dot, dots: Dots, lanes: For) -> Iterable[_Piece]:
     """The lanes in the widest vectors; the last few, which fill none, are left out."""
-    most, at = (dots.fours if dot.group == 4 else dots.pairs) // 32, 0
+    widest = dots.bfloats if dot.one.buffer.dtype.is_bfloat16 else dots.fours if dot.group == 4 else dots.pairs
+    most, at = widest // 32, 0
     while dot.width - at >= LEAST:
         count = min(most, 1 << (dot.width - at).bit_length() - 1)
         first = {dot.lane: build.add(lanes.min, const(at, dot.lane.dtype)), dot.inner: const(0, dot.inner.dtype)}
@@ -246,9 +231,9 @@ def _statements(dot: _Dot, dots: Dots, lanes: For, right: bool = True) -> Sequen
     """The sums of all lanes. What shifted bytes add is taken off, if ``right``."""
     made: list[Stmt] = []
     end = 0
+    add = _bfloats if dot.one.buffer.dtype.is_bfloat16 else _pairs if dot.group == 2 else _fours
     for piece in _pieces(dot, dots, lanes):
-        old = BufferLoad(dot.store.buffer, (piece.place,))
-        value = _pairs(piece, old, dots) if dot.group == 2 else _fours(piece, old)
+        value = add(piece, BufferLoad(dot.store.buffer, (piece.place,)), dots)
         if right and dot.shifted:
             value = build.sub(value, _shift(piece, Broadcast(const(0, "int32"), piece.count)))
         made.append(BufferStore(dot.store.buffer, value, (piece.place,)))
@@ -268,7 +253,7 @@ def _called(name: str, count: int, *args: Expr) -> Expr:
     return build.call("tir.call_llvm_pure_intrin", StringImm(f"llvm.x86.{name}"), *args, dtype=f"int32x{count}")
 
 
-def _fours(piece: _Piece, sums: Expr) -> Expr:
+def _fours(piece: _Piece, sums: Expr, dots: Dots) -> Expr:
     """Sums with fours of products."""
     bits = build.reinterpret("int32", piece.one)
     if piece.one.buffer.dtype == piece.vector.buffer.dtype:
@@ -299,8 +284,17 @@ def _pairs(piece: _Piece, sums: Expr, dots: Dots) -> Expr:
     return build.add(sums, _called(_PAIRS[bits], piece.count, one, vector))
 
 
+def _bfloats(piece: _Piece, sums: Expr, dots: Dots) -> Expr:
+    """Sums with pairs of products of bfloat16."""
+    one = build.reinterpret(
+        f"bfloat16x{2 * piece.count}", Broadcast(build.reinterpret("int32", piece.one), piece.count)
+    )
+    name = StringImm(f"llvm.x86.avx512bf16.dpbf16ps.{32 * piece.count}")
+    return build.call("tir.call_llvm_pure_intrin", name, sums, one, piece.vector, dtype=f"float32x{piece.count}")
+
+
 class DotProducts(FuncPass):
-    """Sums of a few products of short integers in lanes become instructions that add up whole groups.
+    """Sums of a few products of short elements in lanes become instructions that add up whole groups.
 
     A vectorized loop around a serial one of 4 iterations (2 for 16 bits) that adds to each lane of an int32 the products of
     bytes that all lanes share with bytes of its own, which stand beside each other, would load and widen them one by one. It
@@ -311,7 +305,11 @@ class DotProducts(FuncPass):
     share are taken with their sign bit exchanged, 128 too large (too small). What that adds depends on the other ones alone:
     it is summed up beside the rows of a tile, and taken off behind the loop.
 
-    ``fours`` and ``pairs`` are the bits of the widest vectors that a processor has such instructions for; 0 for none. Needs
+    Pairs of bfloat16 become ``vdpbf16ps``, which rounds otherwise than products and sums of float32, and takes subnormal numbers
+    for zeros: ``bfloats`` is for those who permit that.
+
+    ``fours``, ``pairs`` and ``bfloats`` are the bits of the widest vectors that a processor has such instructions for; 0 for
+    none. Needs
     FlattenBuffer, and stands before VectorizeLoop. Not one of TIR's passes.
 
     >>> from tirlower.script import parse
@@ -333,8 +331,9 @@ class DotProducts(FuncPass):
     stage = Stage.FLAT
     fours: int = 0
     pairs: int = 0
+    bfloats: int = 0
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Rewrite the sums of a function."""
-        dots = Dots(self.fours, self.pairs)
+        dots = Dots(self.fours, self.pairs, self.bfloats)
         return func if dots == Dots() else func.with_body(_Finder(func, dots).visit(func.body))
