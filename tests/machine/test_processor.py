@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tirlower.diagnostics import TirError
+from tirlower.machine import processor
 from tirlower.machine.cpu import host_cpu
-from tirlower.machine.processor import Processor, _caches_of
+from tirlower.machine.processor import SHARED, Processor, _caches_of
 
 
 def test_what_a_target_states():
@@ -53,3 +54,11 @@ def test_the_systems_list(tmp_path: Path):
     (tmp_path / "index9").mkdir()
     assert _caches_of(tmp_path) == (48 << 10, 2 << 20, 0)
     assert _caches_of(tmp_path / "nowhere") == (0, 0, 0)
+
+
+def test_of_a_last_cache_of_many_cores_a_part_counts(monkeypatch: pytest.MonkeyPatch):
+    for size, counts in ((300 << 20, SHARED), (16 << 20, 16 << 20), (0, Processor.l3)):
+        monkeypatch.setattr(processor, "_caches_of", lambda _, size=size: (48 << 10, 2 << 20, size))
+        assert Processor.host().l3 == counts
+    # What a target states is taken as it is.
+    assert Processor.of("llvm -mcache=48K,2M,300M").l3 == 300 << 20

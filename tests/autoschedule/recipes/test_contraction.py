@@ -195,7 +195,8 @@ def test_without_contraction_machine_code_has_the_interpreters_bits(form: str):
 def test_panels_and_their_order():
     found = planned(product("block", (500, 512, 500)), AVX2)  # B is 1M, the second cache 512K
     assert (
-        found.nests[0].parameters["packed"] == ("B",) and "larger than half of the second cache" in found.nests[0].rule
+        found.nests[0].parameters["packed"] == ("B",)
+        and "larger than what stays in the second cache" in found.nests[0].rule
     )
     assert "B_packed" in str(found.function)
     assert planned(product("block", (500, 256, 500)), AVX512).nests[0].parameters["packed"] == ()

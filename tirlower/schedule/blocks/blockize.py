@@ -102,7 +102,7 @@ def _init(nest: Nest, init: Stmt, inner: list[BlockIter]) -> Stmt:
     copies = {it.var: copy_var(it.var) for it in kept}
     counters = {loop.loop_var: copy_var(loop.loop_var) for loop in used}
     iters = [it.with_(var=copies[it.var], value=substitute(it.value, counters)) for it in kept if it.value is not None]
-    body = refresh_binders(substitute(init, copies))
+    body = refresh_binders(init, copies)
     made = Block(f"{nest.block.name}_init", tuple(iters), const(1, "bool"), (), (), None, (), {}, body)
     reads, writes = get_block_read_write_region(made)
     stmt: Stmt = made.with_(reads=tuple(reads), writes=tuple(writes))

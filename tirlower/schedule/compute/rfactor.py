@@ -322,7 +322,7 @@ def _of_loops(
             for old, value in zip(olds, found.how.combine(olds, parts), strict=True)
         ]
     )
-    return [begun, body, nest(outer, names[1], refresh_binders(substitute(update, dict(names[1]))))], made[0], {}
+    return [begun, body, nest(outer, names[1], refresh_binders(update, dict(names[1])))], made[0], {}
 
 
 def _rewrite(step: Step) -> Change:

@@ -251,7 +251,7 @@ class _Jammer(StmtMutator):
             min=build.add(op.min, done),
             extent=build.sub(op.extent, done),
             annotations={NO_UNROLL: True},
-            body=_as_it_is(refresh_binders(substitute(op.body, {op.loop_var: var}))),
+            body=_as_it_is(refresh_binders(op.body, {op.loop_var: var})),
         )
         return Seq((main, rest), span=op.span)
 

@@ -379,13 +379,13 @@ class _Partitioner(FactMutator, StmtMutator):
         made: Stmt
         plain = not op.annotations.keys() - {HINT}
         if not self.options.no_unroll_loop_with_extent_one and plain and self.analyzer.can_prove(build.eq(extent, 1)):
-            made = self.visit(refresh_binders(substitute(body, {op.loop_var: low})))
+            made = self.visit(refresh_binders(body, {op.loop_var: low}))
             return made
         var = copy_var(op.loop_var)
         self.cuts[var] = self.cuts.get(op.loop_var, frozenset()) | {cut}
         if op.loop_var in self.hinted:
             self.hinted.add(var)
-        body = refresh_binders(substitute(body, {op.loop_var: build.add(var, low)}))
+        body = refresh_binders(body, {op.loop_var: build.add(var, low)})
         made = self.visit(op.with_(loop_var=var, min=const(0, var.dtype), extent=extent, body=body))
         return made
 

@@ -321,7 +321,7 @@ class _Pipeline:
         stmt = instance.of.stmt
         if self.buffers:
             stmt = _Versioned(self.buffers, version, loop, max(self.stage_numbers) != 1).visit(stmt)
-        stmt = refresh_binders(substitute(stmt, {loop.loop_var: instance.index}))
+        stmt = refresh_binders(stmt, {loop.loop_var: instance.index})
         block = stmt if isinstance(stmt, Block) and not stmt.iters and is_const_int(stmt.predicate, 1) else None
         if block is not None and (block.init is not None or block.match_buffers):
             block = None

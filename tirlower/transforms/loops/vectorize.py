@@ -85,7 +85,7 @@ class _Vectorizer(Mutator):
         for var, vector in self.exprs.lets.items():
             if depends_on(op, (var,)):
                 values[var] = _lane_of(vector, var.dtype.lanes, index)
-        body = refresh_binders(substitute(op, values))
+        body = refresh_binders(op, values)
         return For(index, const(0, index.dtype), self.extent, ForKind.SERIAL, None, {}, body, span=op.span)
 
     def scope(self, op: Stmt) -> Stmt:

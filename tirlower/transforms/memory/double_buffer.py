@@ -271,7 +271,7 @@ class _Loop:
 
     def _at(self, stmt: Stmt, time: Expr) -> Stmt:
         """A fresh copy of a statement at an iteration."""
-        return as_scope(refresh_binders(substitute(stmt, {self.var: time})))
+        return as_scope(refresh_binders(stmt, {self.var: time}))
 
     def _number(self, value: int) -> Expr:
         return const(value, self.var.dtype)
