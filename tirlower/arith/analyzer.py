@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from tirlower import ir
 from tirlower.arith.affine import affine_of
+from tirlower.arith.arguments import need
 from tirlower.arith.bounds import BoundAnalysis, is_index_type
 from tirlower.arith.canonical import Canonicalizer
 from tirlower.arith.canonical import Scope as CanonicalScope
@@ -122,6 +123,15 @@ class _Scaled(ir.Mutator):
     def visit_Call(self, op: ir.Call) -> Expr:
         """The number."""
         return IntImm(op.dtype, self.value) if op.op is _VSCALE else op
+
+
+def _number(value: object, function: str, name: str) -> int:
+    """The number that bounds are compared with."""
+    if value.__class__ is int:
+        return value
+    if isinstance(value, IntImm):
+        return value.value
+    return need(value, int, function, name, "give a number; an expression is for can_prove(expr >= other)")
 
 
 class Analyzer:
@@ -307,6 +317,12 @@ class Analyzer:
 
     def leave_constraint(self) -> None:
         """Forget the condition entered last."""
+        if not self._outer:
+            raise TirError(
+                "no condition was entered that could be left",
+                origin="arith",
+                help="call enter_constraint before, once for each",
+            )
         mark, bounds, modular, rewriter, canonical = self._outer.pop()
         self.facts.rollback(mark)
         self.bounds.memo, self.modular.memo = bounds, modular
@@ -408,7 +424,7 @@ class Analyzer:
 
     def const_int_bound_is_bound(self, var: Var) -> bool:
         """Whether a range, a value or bounds of a variable have been stated."""
-        return var in self.facts.bounds
+        return need(var, Var, "const_int_bound_is_bound", "var", "give a variable") in self.facts.bounds
 
     def modular_set(self, expr: ExprLike) -> ModularSet:
         """What is known of an expression's remainder."""
@@ -470,6 +486,7 @@ class Analyzer:
     def can_prove_greater_equal(self, expr: ExprLike, lower: int) -> bool:
         """Whether ``expr >= lower`` for a number ``lower``, from bounds (of the simplified expression, if need be)."""
         expr = as_expr(expr)
+        lower = _number(lower, "can_prove_greater_equal", "lower")
         if self.bounds.of(expr)[0] >= lower:
             return True
         return self.bounds.of(self.simplify(expr))[0] >= lower
@@ -477,6 +494,7 @@ class Analyzer:
     def can_prove_less(self, expr: ExprLike, upper: int) -> bool:
         """Whether ``expr < upper`` for a number ``upper``, from bounds (of the simplified expression, if need be)."""
         expr = as_expr(expr)
+        upper = _number(upper, "can_prove_less", "upper")
         if self.bounds.of(expr)[1] < upper:
             return True
         return self.bounds.of(self.simplify(expr))[1] < upper

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
+from tirlower.arith.arguments import domains_of, need
 from tirlower.arith.int_set import IntervalSet, SetEvaluator
 from tirlower.arith.linear import EXCHANGED, linear_coefficients
 from tirlower.ir import Expr, Range, Var, as_expr, build, is_const_int
@@ -30,6 +31,9 @@ def deduce_bound(
     >>> deduce_bound(a, a * 4 + b < c, {}, {b: Range(0, 4)})
     IntervalSet[neg_inf, c // 4 - 1]
     """
+    need(var, Var, "deduce_bound", "var", "give the variable that the condition is solved for")
+    for name, domains in (("hint_map", hint_map), ("relax_map", relax_map)):
+        domains_of(domains, "deduce_bound", name, (Range, IntervalSet))
     analyzer = Analyzer()
     for other, dom in {**hint_map, **relax_map}.items():
         analyzer.update(other, IntervalSet.from_range(dom) if isinstance(dom, Range) else dom, override=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from tirlower import ir
+from tirlower.arith.arguments import list_of
 from tirlower.arith.bounds import MAX_CHOICE_DEPTH, is_index_type
 from tirlower.arith.conditions import negated
 from tirlower.arith.narrow_domains import clips
@@ -113,10 +114,20 @@ IntSet = IntervalSet
 """TIR's name of sets of integers, of which intervals are the only ones."""
 
 
+def _checked(analyzer: object, sets: Iterable[IntervalSet], function: str) -> list[IntervalSet]:
+    if not hasattr(analyzer, "can_prove"):
+        raise TirError(
+            f"{function}: analyzer is {analyzer!r}, which is no Analyzer",
+            origin="arith",
+            help="give tirlower.arith.Analyzer()",
+        )
+    return list_of(sets, IntervalSet, function, "sets", "give a list of sets: [IntervalSet(0, 7)]")
+
+
 def union_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalSet:
     """The least interval around some sets."""
     result = IntervalSet.nothing()
-    for one in sets:
+    for one in _checked(analyzer, sets, "union_sets"):
         if one.is_nothing():
             continue
         if result.is_nothing():
@@ -132,7 +143,7 @@ def intersect_sets(analyzer: Analyzer, sets: Iterable[IntervalSet]) -> IntervalS
     """The interval common to some sets; nothing when they certainly do not meet."""
     low: Expr | None = None
     high: Expr | None = None
-    for one in sets:
+    for one in _checked(analyzer, sets, "intersect_sets"):
         if one.is_nothing():
             return one
         low = (

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
+from tirlower.arith.arguments import domains_of, expressions_of, list_of
 from tirlower.arith.conditions import conjuncts
 from tirlower.arith.iter_map import (
     Detector,
@@ -24,7 +25,6 @@ from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
 from tirlower.ir.expr import ExprLike
 from tirlower.ir.node import Node
 from tirlower.ir.query import each
-from tirlower.ir.stmt import Stmt
 
 __all__ = [
     "detect_iter_map",
@@ -53,11 +53,9 @@ def detect_iter_map(
     map. Raises :class:`TirError` for an unknown level, and for what is no range.
     """
     level = IterMapLevel.of(check_level)
-    for var, dom in input_iters.items():
-        if not isinstance(dom, Range):
-            raise TirError(f"the iterator {var!r} runs over a Range, got {dom!r}", help="write Range(min, extent)")
+    domains_of(input_iters, "detect_iter_map", "input_iters")
     outer = analyzer if analyzer is not None else Analyzer()
-    exprs = [as_expr(index) for index in indices]
+    exprs = expressions_of(indices, "detect_iter_map", "indices")
     try:
         iters, constraints = _split_predicate(outer, as_expr(predicate), dict(input_iters))
     except NotAMap as problem:
@@ -294,6 +292,12 @@ def _name(detector: Detector, mark: IterMark) -> str:
 def normalize_iter_map_to_expr(expr: IterSum | IterSplit, analyzer: Analyzer | None = None) -> Expr:
     """An iteration map as an ordinary expression in its input variables."""
     equal = (analyzer if analyzer is not None else Analyzer()).can_prove_equal
+    if not isinstance(expr, (IterSum, IterSplit)):
+        raise TirError(
+            f"normalize_iter_map_to_expr: expr is {expr!r}, which is no sum of digits",
+            origin="arith",
+            help="give one of the indices of a result of detect_iter_map",
+        )
     return split_expr(expr, equal) if isinstance(expr, IterSplit) else sum_expr(expr, equal)
 
 
@@ -306,7 +310,7 @@ def iter_map_simplify(
     analyzer: Analyzer | None = None,
 ) -> list[Expr]:
     """The indices simplified as iteration maps; as ordinary expressions where they are no such map."""
-    exprs = [as_expr(index) for index in indices]
+    exprs = expressions_of(indices, "iter_map_simplify", "indices")
     found = detect_iter_map(exprs, input_iters, predicate, check_level, simplify_trivial_iterators, analyzer)
     inner = with_ranges(analyzer if analyzer is not None else Analyzer(), input_iters)
     if not found.indices:
@@ -319,6 +323,7 @@ def normalize_to_iter_sum(index: Expr, input_iters: Mapping[Var, Range], analyze
 
     Raises :class:`TirError` when it is no sum of digits.
     """
+    domains_of(input_iters, "normalize_to_iter_sum", "input_iters")
     inner = with_ranges(analyzer if analyzer is not None else Analyzer(), input_iters)
     detector = Detector(inner, input_iters, IterMapLevel.NO_CHECK)
     try:
@@ -332,21 +337,25 @@ def normalize_to_iter_sum(index: Expr, input_iters: Mapping[Var, Range], analyze
 
 
 def inverse_affine_iter_map(
-    iter_map: Sequence[IterSum], outputs: Sequence[Stmt], analyzer: Analyzer | None = None
+    iter_map: Sequence[IterSum], outputs: Sequence[ExprLike], analyzer: Analyzer | None = None
 ) -> dict[Var, Expr]:
     """The input iterators in terms of the outputs of a (bijective) map: ``{variable: expression}``.
 
     Raises :class:`TirError` for a map of another number of outputs, and for one that is not one to one.
     """
-    if len(iter_map) != len(outputs):
+    iter_map = list_of(
+        iter_map, IterSum, "inverse_affine_iter_map", "iter_map", "give the indices of a result of detect_iter_map"
+    )
+    wanted = expressions_of(outputs, "inverse_affine_iter_map", "outputs")
+    if len(iter_map) != len(wanted):
         raise TirError(
-            f"the map has {len(iter_map)} outputs, got {len(outputs)} expressions", origin="inverse_affine_iter_map"
+            f"the map has {len(iter_map)} outputs, got {len(wanted)} expressions", origin="inverse_affine_iter_map"
         )
     simplify = (analyzer if analyzer is not None else Analyzer()).simplify
     values: dict[IterMark, Expr] = {}
     order: list[IterMark] = []
-    for total, output in zip(iter_map, outputs, strict=True):
-        _spread(total, build.sub(as_expr(output), total.base), values, order)
+    for total, output in zip(iter_map, wanted, strict=True):
+        _spread(total, build.sub(output, total.base), values, order)
     result: dict[Var, Expr] = {}
     while order:
         # A mark is read once every mark that it is a part of has been.

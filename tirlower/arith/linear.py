@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
+from tirlower.arith.arguments import list_of
 from tirlower.arith.conditions import conjuncts
 from tirlower.ir import Expr, IntImm, Var, as_expr, build
 from tirlower.ir.expr import ExprLike
@@ -76,11 +78,15 @@ def _combined(kind: type, a: _Form | None, b: _Form | None) -> _Form | None:
     return result
 
 
+_VARIABLES: Final = "give a list of variables: [i, j]"
+
+
 def detect_linear_equation(expr: ExprLike, variables: Sequence[Var], analyzer: Analyzer | None = None) -> list[Expr]:
     """``[c0, c1, …, base]`` with ``expr == sum(c * var) + base``; an empty list when it is not linear.
 
     Coefficients may be symbolic, but mention none of the variables.
     """
+    list_of(variables, Var, "detect_linear_equation", "variables", _VARIABLES)
     analyzer = analyzer if analyzer is not None else Analyzer()
     expr = as_expr(expr)
     found = linear_coefficients(expr, variables)
@@ -99,7 +105,7 @@ def detect_clip_bound(
     constant coefficient; an empty list says that one is not.
     """
     analyzer = analyzer if analyzer is not None else Analyzer()
-    wanted = frozenset(variables)
+    wanted = frozenset[Var](list_of(variables, Var, "detect_clip_bound", "variables", _VARIABLES))
     lows: dict[Var, Expr] = {}
     highs: dict[Var, Expr] = {}
     pending = [(part, False) for part in reversed(conjuncts(as_expr(condition)))]

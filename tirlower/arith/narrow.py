@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
+from tirlower.arith.arguments import domains_of
 from tirlower.arith.conditions import is_pure
 from tirlower.arith.int_set import IntervalSet, SetEvaluator
-from tirlower.diagnostics import TirError
 from tirlower.ir import BOOL, Expr, IntImm, Range, Var, as_expr, build
 from tirlower.ir.expr import ExprLike
 from tirlower.ir.query import mentions
@@ -36,11 +36,7 @@ def narrow_predicate_expression(expr: ExprLike, free_parameters: Mapping[Var, Ra
     LT(7 < n)
     """
     analyzer = Analyzer()
-    for var, dom in free_parameters.items():
-        if not isinstance(dom, Range):
-            raise TirError(
-                f"the domain of {var} is {dom!r}", help=f"give a range: {{{var}: Range(least, number of values)}}"
-            )
+    for var, dom in domains_of(free_parameters, "narrow_predicate_expression", "free_parameters").items():
         analyzer.bind(var, Range(dom.min, build.const(2, dom.extent.dtype)) if _is_point(dom) else dom)
     return analyzer.simplify(_Narrower(analyzer, free_parameters).of(as_expr(expr), True))
 

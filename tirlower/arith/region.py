@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from tirlower.arith.analyzer import Analyzer
+from tirlower.arith.arguments import domains_of, list_of, need
 from tirlower.arith.int_set import IntervalSet, SetEvaluator, intersect_sets, union_sets
 from tirlower.arith.iter_detect import detect_iter_map
 from tirlower.arith.iter_map import IterMapLevel
@@ -39,11 +41,23 @@ __all__ = [
 ]
 
 
+_SETS: Final = "give a list of sets: [IntervalSet(0, 7)]"
+_REGION: Final = "give a list of ranges, one for each dimension: [Range(i, 4)]"
+
+
+def _regions(
+    region: Sequence[Range], domains: Mapping[Var, Range], function: str
+) -> tuple[list[Range], Mapping[Var, Range]]:
+    """A region and the domains of variables in it, checked."""
+    return list_of(region, Range, function, "region", _REGION), domains_of(domains, function, "var_dom")
+
+
 def union_lower_bound(sets: Iterable[IntervalSet], analyzer: Analyzer | None = None) -> IntervalSet:
     """An interval that lies within the union of some: those that certainly meet are joined, those apart are dropped.
 
     Of several groups that do not meet the first is returned.
     """
+    sets = list_of(sets, IntervalSet, "union_lower_bound", "sets", _SETS)
     analyzer = analyzer or Analyzer()
     prove = analyzer.can_prove
     groups: list[IntervalSet] = []
@@ -76,6 +90,7 @@ def estimate_region_strict_bound(
     analyzer: Analyzer | None = None,
 ) -> list[IntervalSet] | None:
     """The exact box that a region covers as its variables run, or None when it is no box or cannot be told."""
+    region, var_dom = _regions(region, var_dom, "estimate_region_strict_bound")
     analyzer = analyzer or Analyzer()
     minima = [dom.min for dom in region]
     # Variables that are in no index do not matter to the region, unless the predicate ties them to those that are.
@@ -137,6 +152,7 @@ def eval_set(
     >>> eval_set(i * 4 + n, {i: Range(0, 8)})
     IntervalSet[n, n + 28]
     """
+    domains_of(dom_map, "eval_set", "dom_map", (Range, IntervalSet))
     analyzer = analyzer or Analyzer()
     return SetEvaluator(analyzer, dom_map).of(analyzer.simplify(expr))
 
@@ -148,6 +164,7 @@ def estimate_region_upper_bound(
     analyzer: Analyzer | None = None,
 ) -> list[IntervalSet]:
     """A box around all that the region covers as its variables run."""
+    region, var_dom = _regions(region, var_dom, "estimate_region_upper_bound")
     analyzer = analyzer or Analyzer()
     lower = estimate_region_strict_bound(region, var_dom, predicate, analyzer)
     if lower is not None:
@@ -230,6 +247,8 @@ def domain_touched(
 
     A dimension whose accesses have no bound is returned whole; without accesses the list is empty.
     """
+    need(stmt, Stmt, "domain_touched", "stmt", "give a statement, as the body of a function is")
+    need(buffer, Buffer, "domain_touched", "buffer", "give a buffer that the statement accesses")
     analyzer = analyzer or Analyzer()
     worker = _Touched(analyzer, buffer, consider_loads, consider_stores)
     worker.visit(stmt)

@@ -12,6 +12,7 @@ from typing import Literal, overload
 
 from tirlower import ir
 from tirlower.arith.analyzer import Analyzer
+from tirlower.arith.arguments import domains_of, list_of
 from tirlower.arith.linear import EXCHANGED, linear_coefficients
 from tirlower.arith.region import eval_set
 from tirlower.diagnostics import TirError
@@ -128,6 +129,13 @@ def _as_equation(analyzer: Analyzer, equation: Expr, variables: Sequence[Var]) -
     return row, analyzer.simplify(found.get(None, IntImm(equation.a.dtype, 0)))
 
 
+def _conditions(given: Sequence[Expr] | Expr, function: str) -> list[Expr]:
+    """Conditions as a list: one alone, or several."""
+    if isinstance(given, Expr):
+        return [given]
+    return list_of(given, Expr, function, "conditions", "give a condition, or a list of them: [x + y == 4, x - y == 2]")
+
+
 def solve_linear_equations(
     equations: Sequence[Expr] | Expr,
     variables: Sequence[Var] | None = None,
@@ -141,8 +149,8 @@ def solve_linear_equations(
     equations are solved for, in the order in which they are met.
     """
     analyzer = analyzer if analyzer is not None else Analyzer()
-    ranges = dict(ranges or {})
-    parts = [equations] if isinstance(equations, Expr) else list(equations)
+    ranges = dict(domains_of(ranges or {}, "solve_linear_equations", "ranges"))
+    parts = _conditions(equations, "solve_linear_equations")
     if variables is None:
         variables = _variables_of(parts)
     rows: Matrix = []
@@ -288,8 +296,8 @@ def solve_linear_inequalities(
     (['y_0 + x_0 + 2', 'y_0 + 2'], ['0:4', '0:4'])
     """
     analyzer = analyzer if analyzer is not None else Analyzer()
-    ranges = dict(ranges or {})
-    parts = [conditions] if isinstance(conditions, Expr) else list(conditions)
+    ranges = dict(domains_of(ranges or {}, "solve_linear_inequalities", "ranges"))
+    parts = _conditions(conditions, "solve_linear_inequalities")
     if variables is None:
         variables = _variables_of(parts)
     solved = _eliminated(parts, variables, ranges, analyzer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tirlower.arith.analyzer import Analyzer
+from tirlower.arith.arguments import domains_of, expressions_of, list_of
 from tirlower.arith.conditions import conjuncts
 from tirlower.arith.iter_detect import detect_iter_map, with_ranges
 from tirlower.arith.iter_map import Detector, IterMapLevel, IterMark, IterSplit, IterSum, NotAMap
@@ -44,7 +45,11 @@ def subspace_divide(
     ([Var(i), Var(j)], 4, 8)
     """
     outer_analyzer = analyzer if analyzer is not None else Analyzer()
-    inner_iters = frozenset(sub_iters)
+    domains_of(input_iters, "subspace_divide", "input_iters")
+    bindings = expressions_of(bindings, "subspace_divide", "bindings")
+    inner_iters = frozenset[Var](
+        list_of(sub_iters, Var, "subspace_divide", "sub_iters", "give a list of iterators: [j]")
+    )
     predicates = _divide_predicate(as_expr(predicate), input_iters, inner_iters, outer_analyzer)
     if predicates is None:
         return []
