@@ -60,7 +60,7 @@ class Tiles(threading.local):
         return tile
 
     def _configure(self, args: Sequence[Datum]) -> Datum:
-        given = bytes(args[0].array("uint8", 64))
+        given = bytes(_read(args[0], 64))
         palette, _, *rest = struct.unpack("<2B14x16H16B", given)
         sizes, rows = rest[:16], rest[16:]
         if palette == 0:
@@ -116,7 +116,9 @@ def _read(place: Pointer, size: int) -> Array:
     """Bytes in memory. Raises Fault for those outside of it, and those that nothing has written."""
     memory, stop = place.memory, place.offset + size
     if place.offset < 0 or stop > memory.size:
-        raise Fault(f"a row of a tile, {size} bytes from byte {place.offset} of {memory!r} on, reaches outside it")
+        raise Fault(
+            f"a row of a tile (or what configures them), {size} bytes from byte {place.offset} of {memory!r} on, reaches outside it"
+        )
     if memory.written is not None and not all(memory.written[place.offset : stop]):
         raise Fault(
             f"a row of a tile is read from {memory!r}, where byte {place.offset} and what follows was not written"

@@ -120,6 +120,7 @@ def test_sums_come_and_go_by_the_tiles_themselves(begin: str, end: str, cleared:
         {"end": COPY.replace("+ c] = S", "+ {columns} - 1 - c] = S")},
         {"end": COPY.replace("S[r * {columns} + c]", "S[c * {rows} + r]")},
         {"end": COPY + "\n    C[0] = S[1]"},
+        {"end": COPY.replace("r * {pitch}", "r * 2")},  # rows that overlap: the last one counts
     ],
     ids=str,
 )
@@ -143,6 +144,8 @@ def test_other_beginnings_and_ends_stay_in_memory(changed: dict[str, str]):
         {"statement": SUM.replace("+ g]) *", "+ g * 0]) *")},
         {"statement": SUM.replace("h) * {columns}", "h * 0 + c * 0) * {columns}").replace("c) * {group}", "c * h) * {group}")},
         {"statement": SUM.replace("S[r * {columns} + c] =", "S[r * {columns} + c // 2] =")},
+        {"statement": SUM.replace("S[r * {columns} + c]", "S[r * 2 + c]")},  # sums of two rows
+        {"statement": SUM.replace("S[r * {columns} + c]", "S[c]")},
         {"statement": "if r < 2:\n                        " + SUM},
     ],
     ids=str,

@@ -165,6 +165,8 @@ def _call_on_tiles(em: Emitter, op: Call, name: str, kinds: str, own: Type, valu
             wanted = PTR if kind == "p" else int_type(64)
             fits = fits and value.type == wanted
             given.append(value)
+    if kinds == "ttt" and len({str(value) for value in given}) < len(given):
+        fits = False  # the processor refuses such an instruction
     if not fits:
         written = {
             "t": f"a constant tile number from 0 to {_TILE_REGISTERS - 1}",
@@ -172,7 +174,8 @@ def _call_on_tiles(em: Emitter, op: Call, name: str, kinds: str, own: Type, valu
             "n": "an int64 of bytes",
         }
         raise em.error(
-            f"the intrinsic {name!r} takes {', '.join(written[kind] for kind in kinds) or 'no operands'}, and returns nothing",
+            f"the intrinsic {name!r} takes {', '.join(written[kind] for kind in kinds) or 'no operands'}"
+            f"{', three different ones' * (kinds == 'ttt')}, and returns nothing",
             op,
             f'write T.evaluate(T.call_llvm_intrin("void", {name!r}, …)) with these operands',
         )

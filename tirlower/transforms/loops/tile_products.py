@@ -184,6 +184,8 @@ class _Tiler(FactMutator):
         with self._inside(loops):
             still = [(var, 0) for var in (*step, inner)]
             sums = self._matrix(store.buffer, store.indices[0], row, [(column, 1), *still])
+            if sums is not None and not self._rows_apart(sums, rows_, columns):
+                return None
             for a, b in (operands, operands[::-1]):
                 kinds = {str(a.buffer.dtype), str(b.buffer.dtype)}
                 if sums is None or group != (2 if kinds == {"bfloat16"} else 4) or not kinds <= set(self.kinds):
@@ -225,7 +227,9 @@ class _Tiler(FactMutator):
         with self._inside(loops):
             row, column = self._all(loops, load.indices[0], product)
             found = None if row is None or column is None else self._other(store, row, column)
-        return None if found is None else replace(product, end=found)
+        if found is None or not self._rows_apart(found, product.rows, product.columns):
+            return None
+        return replace(product, end=found)
 
     def _all(self, loops: Sequence[For], index: Expr, product: _Product) -> tuple[Var, Var] | tuple[None, None]:
         """The loops over the rows and over the columns of the sums, if an index names each of these once."""
@@ -269,6 +273,12 @@ class _Tiler(FactMutator):
         if mentions(pitch, mine):
             return None
         return _Matrix(buffer, substitute(index, {var: const(0, var.dtype) for var in mine}), pitch)
+
+    def _rows_apart(self, matrix: _Matrix, rows: int, columns: int) -> bool:
+        """Whether no element is in two rows: each would be written twice, and a sum be two."""
+        width = const(columns, matrix.pitch.dtype)
+        either = (matrix.pitch, build.neg(matrix.pitch))
+        return rows == 1 or any(self.analyzer.can_prove(build.ge(pitch, width)) for pitch in either)
 
     def _moves(self, index: Expr, var: Var) -> Expr:
         after = substitute(index, {var: build.add(var, const(1, var.dtype))})
