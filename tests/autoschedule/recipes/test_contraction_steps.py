@@ -77,7 +77,7 @@ def arguments(sizes: tuple[int, int, int], dtype: str) -> list[np.ndarray]:
 
 @pytest.mark.skipif(not host_cpu().has("avx512bf16") and not HERE, reason="a processor without such instructions")
 @pytest.mark.parametrize(
-    "sizes", [*itertools.product((9, 32, 65), (8, 33, 100), (24, 64, 250)), (1, 64, 64), (300, 1, 8), (3, 5, 2)]
+    "sizes", [*itertools.product((9, 65), (33, 100), (24, 64)), (32, 32, 250), (1, 64, 64), (300, 1, 8)]
 )
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
 def test_machine_code_of_this_processor(sizes: tuple[int, int, int], dtype: str):

@@ -87,9 +87,9 @@ def test_every_pair_of_types(a: str, b: str, begin: str, end: str):
     assert re.search(r"llvm\.x86\.tdpb(ss|su|us|uu|f16p)", after) and "for r in T.serial" not in after
 
 
-@pytest.mark.parametrize("rows", [1, 2, 16, 17, 32])
-@pytest.mark.parametrize("columns", [1, 15, 16, 31, 32])
-@pytest.mark.parametrize("deep", [1, 16])
+@pytest.mark.parametrize("rows", [1, 16, 17, 32])
+@pytest.mark.parametrize("columns", [1, 16, 31])
+@pytest.mark.parametrize("deep", [1, 7])
 def test_tiles_of_all_sizes(rows: int, columns: int, deep: int):
     func = tile(rows=rows, columns=columns, deep=deep, count=1)
     after = check(ALL, func, inputs=[arguments(func)]).script()
@@ -212,7 +212,7 @@ def f(A: T.Buffer((1024,), "int8"), B: T.Buffer((1024,), "int8"), C: T.Buffer((1
 
 @pytest.mark.skipif(not host_cpu().has("amx-tile", "amx-int8", "amx-bf16"), reason="a processor without tiles")
 @pytest.mark.parametrize(("a", "b"), PAIRS)
-@pytest.mark.parametrize(("rows", "columns", "deep"), [(32, 32, 16), (19, 30, 9), (2, 3, 1)])
+@pytest.mark.parametrize(("rows", "columns", "deep"), [(32, 32, 3), (19, 30, 2), (2, 3, 16)])
 def test_machine_code(a: str, b: str, rows: int, columns: int, deep: int):
     func = tile(a, b, rows, columns, deep, count=3, begin=LOAD)
     kernel = tl.build(func, "llvm -fast-math-dots=1", schedule="none")
