@@ -111,10 +111,9 @@ def table(rows: Mapping[str, Row]) -> str:
             best, seconds = min(row["peers"].items(), key=lambda item: item[1])
             ratios.append(row["auto"] / seconds)
             peer = f"{best} {human(seconds)} ({ratios[-1]:.2f})"
-        told = {"bitwise equal": ""}.get(
-            row["exactness"], ", rounded" if "rounded" in row["exactness"] else ", reassociated"
-        )
-        kind = f"{row['recipe'] or 'as written'}{told}"
+        kind = row["recipe"] or "as written"
+        if row["exactness"] != "bitwise equal":
+            kind += ", rounded" if row["exactness"].startswith("rounded") else ", reassociated"
         hand = f"{human(row['hand'])} ({row['auto'] / row['hand']:.2f})"
         cells = [name, kind, human(row["none"]), human(row["auto"]), hand, peer, human(row["build"])]
         lines.append(f"| {' | '.join(cells)} |")

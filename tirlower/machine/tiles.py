@@ -12,7 +12,13 @@ import platform
 import sys
 from typing import Final
 
-__all__ = ["TILE_FEATURES", "permitted"]
+__all__ = ["SIDE", "TILES", "TILE_FEATURES", "permitted"]
+
+SIDE: Final = 16
+"""Rows of a tile register, and elements of 32 bits in one of its rows."""
+
+TILES: Final = 8
+"""The registers of a thread."""
 
 TILE_FEATURES: Final = frozenset(
     ["amx-tile", "amx-int8", "amx-bf16", "amx-fp16", "amx-complex", "amx-fp8", "amx-tf32", "amx-avx512", "amx-movrs"]

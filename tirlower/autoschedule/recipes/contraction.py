@@ -40,6 +40,7 @@ from tirlower.autoschedule.recipes.contraction_steps import Tile
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.ir.stmt import BufferStore
 from tirlower.machine.processor import Processor
+from tirlower.machine.tiles import SIDE
 from tirlower.poly import Loop
 from tirlower.schedule.handles import LoopRV
 
@@ -57,9 +58,6 @@ COPY_CYCLES: Final = 2.0
 
 TURN_CYCLES: Final = 0.4
 """Cycles of one whose rows become columns in registers, in squares."""
-
-SIDE: Final = 16
-"""Rows and columns of a tile register, and groups of the sum that one takes."""
 
 TILE_CYCLES: Final = 20.0
 """Cycles of the product of two tile registers, with what loads them."""

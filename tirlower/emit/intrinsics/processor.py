@@ -22,6 +22,7 @@ from tirlower.emit.emitter import Emitter
 from tirlower.emit.llvm_text import BFLOAT, FALSE, I1, I16, PTR, VOID, Type, Value, int_type, vector, zero
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, Expr
+from tirlower.machine.tiles import TILES
 
 __all__ = ["PROCESSOR", "call_processor", "check_processor"]
 
@@ -34,7 +35,6 @@ _TILES: Final = {
     "tilestored64": "tpn", "tdpbssd": "ttt", "tdpbsud": "ttt", "tdpbusd": "ttt", "tdpbuud": "ttt", "tdpbf16ps": "ttt",
     "tdpfp16ps": "ttt",
 }  # fmt: skip
-_TILE_REGISTERS: Final = 8
 
 #: prefixes of x86 intrinsics and the features that they need, the longest first
 _NEEDS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
@@ -159,7 +159,7 @@ def _call_on_tiles(em: Emitter, op: Call, name: str, kinds: str, own: Type, valu
     for kind, value in zip(kinds, values, strict=False):
         if kind == "t":
             number = int(value.text) if value.is_constant and value.text.isdigit() else -1
-            fits = fits and 0 <= number < _TILE_REGISTERS
+            fits = fits and 0 <= number < TILES
             given.append(Value(int_type(8), str(number)))
         else:
             wanted = PTR if kind == "p" else int_type(64)
@@ -169,7 +169,7 @@ def _call_on_tiles(em: Emitter, op: Call, name: str, kinds: str, own: Type, valu
         fits = False  # the processor refuses such an instruction
     if not fits:
         written = {
-            "t": f"a constant tile number from 0 to {_TILE_REGISTERS - 1}",
+            "t": f"a constant tile number from 0 to {TILES - 1}",
             "p": "an address",
             "n": "an int64 of bytes",
         }

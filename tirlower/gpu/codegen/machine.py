@@ -9,7 +9,7 @@ from typing import Final
 from tirlower.diagnostics import CodegenError, nearest_name
 from tirlower.emit.compile import CompileOptions
 from tirlower.emit.machine import Machine, fast_math_of
-from tirlower.machine.target import Target
+from tirlower.machine.target import Target, rounds_dots
 
 __all__ = [
     "ARCHITECTURES",
@@ -141,7 +141,7 @@ def machine_of(target: Target) -> Machine:
         text,
         frozenset(["fma", "fullfp16", *(["bf16"] if arch_number(arch) >= 80 else [])]),
         fast_math_of(target),
-        False,
+        rounds_dots(target),
         bool(target.get("fast-vector-math", False) or target.get("fast-math", False)),
         128,
         1,

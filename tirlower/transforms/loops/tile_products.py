@@ -32,14 +32,12 @@ from tirlower.ir.functor import StmtMutator, substitute
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each, has, mentions, statements
 from tirlower.ir.stmt import AllocBuffer, Assert, AttrStmt, BufferStore, Evaluate, For, ForKind, Seq, Stmt, While, seq
+from tirlower.machine.tiles import SIDE
 from tirlower.rewrite.base import FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import FactMutator
 
 __all__ = ["TileProducts"]
-
-SIDE: Final = 16
-"""Rows of a tile, and elements of 32 bits in one of its rows."""
 
 _ONE_BY_ONE: Final = (ForKind.SERIAL, ForKind.UNROLLED, ForKind.VECTORIZED)
 _CALL: Final = Op.get("tir.call_llvm_intrin")
