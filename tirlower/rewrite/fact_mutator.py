@@ -11,7 +11,7 @@ from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.expr import And, Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import Mutator
+from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.stmt import Assert, Bind, Block, Evaluate, For, IfThenElse, Seq, Stmt, While
@@ -64,6 +64,11 @@ class FactMutator(Mutator):
         with self.analyzer.constraint_scope(const(True, "bool")), self.holding(runs):
             self.analyzer.bind(var, Range(low, extent), allow_override=True)
             yield
+
+    def moves(self, index: Expr, var: Var) -> Expr:
+        """By how much an index is greater where a variable is greater by one."""
+        after = substitute(index, {var: build.add(var, const(1, var.dtype))})
+        return self.analyzer.simplify(build.sub(after, index))
 
     def visit_Block(self, op: Block) -> Stmt:
         predicate = self.visit(op.predicate)

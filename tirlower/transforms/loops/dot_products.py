@@ -167,8 +167,7 @@ class _Finder(FactMutator):
         return _Dot(store, lane, inner, width, group, one, vector)
 
     def _moves(self, index: Expr, var: Var, step: int) -> bool:
-        after = substitute(index, {var: build.add(var, const(1, var.dtype))})
-        return is_const_int(self.analyzer.simplify(build.sub(after, index)), step)
+        return is_const_int(self.moves(index, var), step)
 
 
 def _number(loop: For) -> int:

@@ -7,11 +7,9 @@ from contextlib import contextmanager
 
 from tirlower.analysis.purity import side_effect
 from tirlower.analysis.streamed import streamed
-from tirlower.ir import build
 from tirlower.ir.annotations import NOALIAS, NONTEMPORAL, number_of
 from tirlower.ir.expr import BufferLoad, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.functor import substitute
 from tirlower.ir.op import Purity
 from tirlower.ir.query import each, statements
 from tirlower.ir.stmt import AttrStmt, Bind, BufferStore, For, ForKind, Seq, Stmt
@@ -79,8 +77,7 @@ class _Marker(FactMutator):
         (index,) = store.indices
         if any(True for _ in each(BufferLoad, index)) or self.wrapping.wraps(index):
             return False
-        following = substitute(index, {loop.loop_var: build.add(loop.loop_var, 1)})
-        return is_const_int(self.analyzer.simplify(build.sub(following, index)), 1)
+        return is_const_int(self.moves(index, loop.loop_var), 1)
 
 
 class MarkNonTemporal(FuncPass):

@@ -264,10 +264,10 @@ class _Tiler(FactMutator):
         """Where a matrix lies, if an index moves with some loops by the elements that they say."""
         if index.dtype.is_vector or has(BufferLoad, index) or self.wrapping.wraps(index):
             return None
-        if not all(is_const_int(self._moves(index, var), step) for var, step in others):
+        if not all(is_const_int(self.moves(index, var), step) for var, step in others):
             return None
         mine = {var for var, _ in others} | ({row} if row is not None else set())
-        pitch = const(0, index.dtype) if row is None else self._moves(index, row)
+        pitch = const(0, index.dtype) if row is None else self.moves(index, row)
         if mentions(pitch, mine):
             return None
         return _Matrix(buffer, substitute(index, {var: const(0, var.dtype) for var in mine}), pitch)
@@ -277,10 +277,6 @@ class _Tiler(FactMutator):
         width = const(columns, matrix.pitch.dtype)
         either = (matrix.pitch, build.neg(matrix.pitch))
         return rows == 1 or any(self.analyzer.can_prove(build.ge(pitch, width)) for pitch in either)
-
-    def _moves(self, index: Expr, var: Var) -> Expr:
-        after = substitute(index, {var: build.add(var, const(1, var.dtype))})
-        return self.analyzer.simplify(build.sub(after, index))
 
 
 def _number(loop: For) -> int:

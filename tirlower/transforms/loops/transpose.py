@@ -62,16 +62,13 @@ class _Transposer(FactMutator):
         for along, across in ((i, j), (j, i)):
             if self._step(come, across, 1) and self._step(to, along, 1) and not self._step(to, across, 1):
                 # Elements that two rows share would be written in another order.
-                far = self.analyzer.simplify(self._difference(to, across))
+                far = self.moves(to, across)
                 bound = const(_MOST_ROWS, far.dtype)
                 return any(self.analyzer.can_prove(build.ge(by, bound)) for by in (far, build.neg(far)))
         return False
 
-    def _difference(self, index: Expr, var: Var) -> Expr:
-        return build.sub(substitute(index, {var: build.add(var, const(1, var.dtype))}), index)
-
     def _step(self, index: Expr, var: Var, step: int) -> bool:
-        return is_const_int(self.analyzer.simplify(self._difference(index, var)), step)
+        return is_const_int(self.moves(index, var), step)
 
 
 def _number(loop: For) -> int:
