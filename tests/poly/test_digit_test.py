@@ -3,13 +3,14 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from operator import mul
 
 import pytest
 
 from tirlower.arith.affine import Affine
 from tirlower.ir import Var
 from tirlower.poly.affine import Space
-from tirlower.poly.digit_test import disjoint
+from tirlower.poly.digit_test import disjoint, meeting
 from tirlower.poly.forms import constant, single
 
 
@@ -22,33 +23,43 @@ def test_a_no_is_never_wrong_and_digits_are_decided(seed: int):
     for var, size in zip(loops, sizes, strict=True):
         space.iterated.add(var)
         space.ranges[var] = (0, size - 1)
-    pairs = []
+    pairs, values = [], []
     for _ in range(rng.randint(1, 2)):
         coefficients = [rng.choice([0, 1, 2, 4, -1, 3]) for _ in loops]
         other = coefficients if rng.random() < 0.7 else [rng.choice([0, 1, 2, 4]) for _ in loops]
-        pairs.append(
-            (
-                Affine({v: c for v, c in zip(loops, coefficients, strict=True) if c}, 0),
-                Affine({v: c for v, c in zip(loops, other, strict=True) if c}, rng.randint(-2, 3)),
-            )
+        by = rng.choice([1, 1, 2, 3])
+        made = [(coefficients, 0), (other, rng.randint(-2, 3))]
+        forms = [Affine({v: c for v, c in zip(loops, each, strict=True) if c}, const) for each, const in made]
+        pairs.append(tuple(space.floordiv(form, by) for form in forms))
+        values.append(
+            [lambda at, each=each, const=const, by=by: (sum(map(mul, each, at)) + const) // by for each, const in made]
         )
     signs = {var: rng.choice("=<>!*") for var in loops}
-    answer = disjoint(space, pairs, signs)
     holds = {
         "=": lambda a, b: a == b, "<": lambda a, b: a < b, ">": lambda a, b: a > b, "!": lambda a, b: a != b,
         "*": lambda a, b: True,
     }  # fmt: skip
-    every = [dict(zip(loops, v, strict=True)) for v in itertools.product(*(range(n) for n in sizes))]
-    meets = any(
-        all(holds[signs[v]](a[v], b[v]) for v in loops)
-        and all(
-            sum(c * a[v] for v, c in x.terms.items()) + x.const == sum(c * b[v] for v, c in y.terms.items()) + y.const
-            for x, y in pairs
+    every = list(itertools.product(*(range(n) for n in sizes)))
+
+    def meets(signs: dict[Var, str]) -> bool:
+        return any(
+            all(holds[signs[v]](x, y) for v, x, y in zip(loops, a, b, strict=True))
+            and all(one(a) == other(b) for one, other in values)
+            for a in every
+            for b in every
         )
-        for a in every
-        for b in every
-    )
-    assert not (answer and meets)
+
+    assert not (disjoint(space, pairs, signs) and meets(signs))
+    met = meeting(space, pairs, signs)
+    for var, sign in itertools.product(loops, "<>"):
+        if met is not None and signs[var] in "!*":
+            told = {**signs, var: sign}
+            empty = met.directed(var, sign) is None
+            assert not (empty and meets(told))
+            assert empty or not disjoint(space, pairs, told)  # as much is known as if it had been asked so
+            for other in loops:
+                if not empty and signs[other] in "!*" and other is not var:
+                    assert met.directed(var, sign).directed(other, "<") or not meets({**told, other: "<"})
 
 
 def test_digits_of_tiles():

@@ -16,12 +16,12 @@ from tirlower.arith.intervals import INF, num
 from tirlower.ir import Var
 from tirlower.poly.conditions import at_least
 from tirlower.poly.constraint_system import BOTH, EMPTY, SINK, SOURCE, Outcome, System
-from tirlower.poly.digit_test import Sign, disjoint
+from tirlower.poly.digit_test import Meeting, Sign, disjoint, meeting
 from tirlower.poly.evaluate import evaluate
 from tirlower.poly.execution_order import common_loops
 from tirlower.poly.forms import Computed, Dim, Div, Form, Product, SymbolicDiv, single
 from tirlower.poly.guarded_ranges import Ranges, guarded_ranges
-from tirlower.poly.isl import Solver, default_solver
+from tirlower.poly.isl import TOO_MUCH, Solver, default_solver
 from tirlower.poly.points import Points
 from tirlower.poly.scop import Access, Loop, Scop
 from tirlower.poly.verdict import Point, Witness
@@ -60,14 +60,31 @@ class Conflicts:
         forms = self.forms(a, b)
         if forms is None:
             return EMPTY
+        return self._asked(a, b, forms, signs, relations, self._meeting(a, b, forms, signs))
+
+    def _meeting(
+        self, a: Access, b: Access, forms: Sequence[tuple[Form, Form]], signs: Mapping[Loop, Sign]
+    ) -> Meeting | None:
         quick = {loop.var: sign for loop, sign in signs.items()}
-        if disjoint(self.scop.space, forms, quick, None, (self._ranges(a), self._ranges(b))):
+        return meeting(self.scop.space, forms, quick, None, (self._ranges(a), self._ranges(b)))
+
+    def _asked(
+        self,
+        a: Access,
+        b: Access,
+        forms: Sequence[tuple[Form, Form]],
+        signs: Mapping[Loop, Sign],
+        relations: Sequence[Relation],
+        met: Meeting | None,
+    ) -> Outcome:
+        """The answer, with what the cheap test knows."""
+        if met is None:
             return EMPTY
         different = [loop for loop, sign in signs.items() if sign == "!"]
         if a is b and len(different) == 1 and self._told_apart(forms, signs, different[0]):
             return EMPTY
         if different:
-            return self._either_way(a, b, signs, relations, different[0])
+            return self._either_way(a, b, forms, signs, relations, different[0], met)
         found = self.solved(a, b, forms, signs, relations)
         if found.status == "found" and found.exact:
             why = self._why_inexact(a, b)
@@ -115,12 +132,24 @@ class Conflicts:
         return False
 
     def _either_way(
-        self, a: Access, b: Access, signs: Mapping[Loop, Sign], relations: Sequence[Relation], loop: Loop
+        self,
+        a: Access,
+        b: Access,
+        forms: Sequence[tuple[Form, Form]],
+        signs: Mapping[Loop, Sign],
+        relations: Sequence[Relation],
+        loop: Loop,
+        met: Meeting,
     ) -> Outcome:
-        first = self.ask(a, b, {**signs, loop: "<"}, relations)
+        def directed(sign: Sign) -> Outcome:
+            told = {**signs, loop: sign}
+            known = met.directed(loop.var, sign) if met.settled else self._meeting(a, b, forms, told)
+            return self._asked(a, b, forms, told, relations, known)
+
+        first = directed("<")
         if (first.status == "found" and first.exact) or (a is b and _is_symmetric(signs, relations)):
             return first
-        second = self.ask(a, b, {**signs, loop: ">"}, relations)
+        second = directed(">")
         if second.status == "found" and (second.exact or first.status == "empty"):
             return second
         return second if first.status == "empty" else first
@@ -139,7 +168,10 @@ class Conflicts:
         told = self.points.meeting(a, b, signs, relations) if hard else None
         if told is not None:
             return told
-        found = self.system(a, b, forms, signs, relations).solve(self.solver)
+        if self.solver.spent:
+            found = Outcome("unknown", reason=TOO_MUCH)
+        else:
+            found = self.system(a, b, forms, signs, relations).solve(self.solver)
         if hard or found.status == "empty" or (found.status == "found" and found.exact):
             return found
         return self.points.meeting(a, b, signs, relations) or found

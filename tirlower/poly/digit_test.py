@@ -24,7 +24,7 @@ from tirlower.poly.forms import Atom, Dim, Form
 from tirlower.poly.guarded_ranges import Ranges, bound_within
 from tirlower.poly.joined import joined, symbolic_divisions
 
-__all__ = ["Sign", "disjoint"]
+__all__ = ["Meeting", "Sign", "disjoint", "meeting"]
 
 Sign = str
 """How the source's iteration of a loop relates to the sink's: "=", "<", ">", "!" (different) or "*" (any)."""
@@ -44,6 +44,13 @@ class _Digits:
         self.equations: list[tuple[Terms, int]] = []
         self.changed = False
 
+    def copy(self) -> _Digits:
+        """Equations that can be narrowed on their own."""
+        made = _Digits()
+        made.known = dict(self.known)
+        made.equations = list(self.equations)
+        return made
+
     def bound(self, key: object, low: num, high: num) -> None:
         least, most = self.known.get(key, EVERYTHING)
         if low > least or high < most:
@@ -51,7 +58,9 @@ class _Digits:
             self.changed = True
             if least > most:
                 raise _Contradiction
-        self.known[key] = least, most
+            self.known[key] = least, most
+        elif key not in self.known:
+            self.known[key] = EVERYTHING
 
     def run(self) -> None:
         """Propagate until nothing changes. Raises where there is no solution."""
@@ -141,22 +150,63 @@ def disjoint(
     ``step`` of an unknown between two numbers, (step, low, high): the offsets of a family of accesses. ``ranges`` holds
     what is known of variables in the source alone, and in the sink.
     """
+    return meeting(space, pairs, signs, extra, ranges) is None
+
+
+class Meeting:
+    """What is known of source and sink where they meet: the equations in each way that they were written, solved."""
+
+    def __init__(self, ways: list[_Digits], unequal: list[object], settled: bool) -> None:
+        self._ways = ways
+        self._unequal = unequal
+        #: whether no more could be learnt from divisions by sizes
+        self.settled = settled
+
+    def directed(self, var: Var, sign: Sign) -> Meeting | None:
+        """What is known where a loop's iterations, of which it was asked whether they differ, are before ("<") or
+        after (">") each other; None where source and sink do not meet then."""
+        ways = [way.copy() for way in self._ways]
+        unequal = [key for key in self._unequal if key != ("d", var)]
+        try:
+            for way in ways:
+                way.bound(("d", var), *((-INF, -1) if sign == "<" else (1, INF)))
+                way.run()
+        except _Contradiction:
+            return None
+        if any(way.known[key] == (0, 0) for way in ways for key in unequal):
+            return None
+        return Meeting(ways, unequal, self.settled)
+
+
+def meeting(
+    space: Space,
+    pairs: Iterable[tuple[Form, Form]],
+    signs: Mapping[Var, Sign],
+    extra: Sequence[tuple[int, int, int]] | None = None,
+    ranges: tuple[Ranges, Ranges] = ({}, {}),
+) -> Meeting | None:
+    """What is known of the instances for which all pairs of forms are equal; None where there certainly are none.
+
+    The arguments are those of :func:`disjoint`.
+    """
     given = list(pairs)
     divisions = symbolic_divisions(given)
     equal = {var for var, sign in signs.items() if sign == "="}
     while True:
-        known = _known(space, given, signs, extra, ranges)
-        if known is None:
-            return True
+        found = _solved(space, given, signs, extra, ranges)
+        if found is None:
+            return None
+        ways = [found]
         apart = in_digits(space, given)
         if apart is not None:
-            known = _known(space, apart, signs, extra, ranges)
-            if known is None:
-                return True
+            found = _solved(space, apart, signs, extra, ranges)
+            if found is None:
+                return None
+            ways.append(found)
         # A form whose quotient and remainder are equal is one more equation.
-        more = joined(divisions, partial(_is_same, space, equal, known))
+        more = joined(divisions, partial(_is_same, space, equal, found.known))
         if not more:
-            return False
+            return Meeting(ways, [("d", var) for var, sign in signs.items() if sign == "!"], not divisions)
         given += [(lin, lin) for lin in more]
         done = {lin.key for lin in more}
         divisions = [dim for dim in divisions if dim.of.key not in done]
@@ -168,21 +218,21 @@ def _is_same(space: Space, equal: set[Var], known: Mapping[object, Bound], dim: 
     return not deps - equal or known.get(("d", dim)) == (0, 0)
 
 
-def _known(
+def _solved(
     space: Space,
     pairs: Sequence[tuple[Form, Form]],
     signs: Mapping[Var, Sign],
     extra: Sequence[tuple[int, int, int]] | None,
     ranges: tuple[Ranges, Ranges],
-) -> Mapping[object, Bound] | None:
-    """The bounds of the unknowns for which all pairs are equal; None where there are none."""
+) -> _Digits | None:
+    """The equations and the bounds of their unknowns, for which all pairs are equal; None where there are none."""
     digits = _Digits()
     try:
         unequal = _collect(digits, space, pairs, signs, extra, ranges)
         digits.run()
     except _Contradiction:
         return None
-    return None if any(digits.known[key] == (0, 0) for key in unequal) else digits.known
+    return None if any(digits.known[key] == (0, 0) for key in unequal) else digits
 
 
 def _collect(
