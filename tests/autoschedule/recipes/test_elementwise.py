@@ -72,6 +72,26 @@ def f(A: T.Buffer(({0}, {1}), "float32"), B: T.Buffer(({0}, {1}), "float32")):
 """
 
 
+@pytest.mark.parametrize(
+    ("places", "rows"),
+    [
+        ("X[i, j] + X[i + 1, j] + X[i + 2, j]", 1),  # 1.5 of 3 loads saved
+        ("X[i, j + 1] + X[i + 1, j] + X[i + 1, j + 1] + X[i + 1, j + 2] + X[i + 2, j + 1]", 1),  # 1.5 of 5
+        ("X[i, j] + X[i + 1, j] + X[i, j + 1] + X[i + 1, j + 1]", 1),  # 1.5 of 4
+        ("X[i, j] + X[i, j + 1] + X[i + 1, j] + X[i + 1, j + 1] + X[i + 2, j] + X[i + 2, j + 1]", 4),  # 3 of 6
+        ("X[i, j] + X[i, j] + X[i + 1, j] + X[i + 1, j] + X[i + 2, j] + X[i + 2, j]", 1),  # each place once
+    ],
+)
+def test_rows_are_done_together_where_they_save_loads(places: str, rows: int):
+    text = (
+        "def f(X: T.Buffer((514, 514), 'float32'), Y: T.Buffer((512, 512), 'float32')):\n"
+        f"    for i, j in T.grid(512, 512):\n        Y[i, j] = {places}\n"
+    )
+    [report] = planned(text, ONE).nests
+    assert report.parameters.get("rows", 1) == rows
+    scheduled(text.replace("514", "22").replace("512", "20"))
+
+
 def test_loops_over_one_run_of_memory_are_one():
     found = planned(COPY.format(333, 517, "i, j", "333, 517"))
     assert [step.instruction.kind.name for step in found.schedule.steps if not step.instruction.kind.pure][0] == "Fuse"
