@@ -192,6 +192,7 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     ),
     "sample_compute_location": lambda sch, rng: _located(sch, rng),
     "as_block": lambda sch, rng: sch.as_block(_loop(sch, rng) if rng.random() < 0.3 else _buffer(sch, rng)),
+    "as_loops": lambda sch, rng: sch.as_loops(_block(sch, rng)),
     "split": lambda sch, rng: sch.split(_loop(sch, rng), [None, rng.choice([2, 4])]),
 }
 

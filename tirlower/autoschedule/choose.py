@@ -14,6 +14,7 @@ from tirlower.analysis.call_graph import calls_of
 from tirlower.autoschedule.classify import Nest, nests_of, roots_of, selectors, title_of
 from tirlower.autoschedule.explain import PART_OF_ANOTHER, NestReport
 from tirlower.autoschedule.model import written_seconds
+from tirlower.autoschedule.prepare import cut, depth_of_cut, prepared
 from tirlower.autoschedule.recipe import AnyRecipe, Bid, Handles, Refusal
 from tirlower.autoschedule.recipes import RECIPES
 from tirlower.autoschedule.verbs import Verbs
@@ -33,6 +34,9 @@ TOGETHER = 64
 
 BITS = 4.0
 """How many times as fast a recipe that changes the order of sums has to be where one bids that is asked to keep their bits."""
+
+CUT = 0.5
+"""What is left of a nest's predicted time where it is cut into several: what they hand on to each other goes through memory."""
 
 WORTH = 0.9
 """A plan that is predicted to take more of the written loops' time than this is not worth its steps."""
@@ -156,34 +160,73 @@ def _function(
     if few is not None and few < least:
         why = f"its statements run {few} times in all, which is too little to gain from"
         return ScheduledFunction(func, tuple(NestReport(func.name, title_of(root), why=why) for root in roots_of(func)))
-    nests = nests_of(func, any_order)
-    steps = _Steps(func, nests)
-    reports: list[NestReport] = []
-    while len(reports) < len(nests):
-        reports += _next(steps, nests[len(reports) : len(reports) + TOGETHER], processor, recipes, func.name)
-    return ScheduledFunction(func, tuple(reports), steps.begun)
+    ahead = prepared(func)
+    now = func if ahead is None else ahead.mod["main"]
+    steps = _Steps(now, nests_of(now, any_order), ahead)
+    reports = _each(steps, processor, recipes, func.name)
+    return ScheduledFunction(func, tuple(reports), steps.begun if any(report.recipe for report in reports) else None)
 
 
 class _Steps:
-    """The schedule of a function and the handles of its loops, made for the first recipe that is tried: where none is, they
-    would cost as much as all bids."""
+    """The schedule of a function and the handles of the loops of some of its nests, made for the first recipe that is tried:
+    where none is, they would cost as much as all bids. ``begun`` is a schedule whose program the function is."""
 
-    def __init__(self, func: PrimFunc, nests: Sequence[Nest]) -> None:
+    def __init__(self, func: PrimFunc, nests: Sequence[Nest], begun: Schedule | None = None) -> None:
         self.func = func
         self.nests = nests
-        self.begun: Schedule | None = None
+        self.begun = begun
 
     @cached_property
     def schedule(self) -> Schedule:
         """The schedule."""
-        self.begun = Schedule(self.func)
+        self.begun = self.begun or Schedule(self.func)
         return self.begun
 
     @cached_property
     def loops(self) -> Handles:
-        """The handles, looked up before any step."""
+        """The handles, looked up before any step of a recipe."""
         names, sch = selectors(self.func), cast("Verbs", self.schedule)
         return {loop: sch.loop(names[id(loop.node)]) for nest in self.nests if not nest.left for loop in nest.loops}
+
+
+def _each(
+    begun: _Steps, processor: Processor, recipes: Sequence[AnyRecipe], name: str, *, whole: bool = False
+) -> list[NestReport]:
+    """Schedule nests one after another, with those behind them that their recipes take as well; the reports. Unless they are to
+    stay ``whole``, nests that no recipe takes may be cut."""
+    reports: list[NestReport] = []
+    at = 0
+    while at < len(begun.nests):
+        made = _next(begun, begun.nests[at : at + TOGETHER], processor, recipes, name)
+        at += len(made)
+        if not whole and len(made) == 1 and made[0].written and not made[0].recipe:
+            made = _cut(begun, begun.nests[at - 1], processor, recipes, made[0]) or made
+        reports += made
+    return reports
+
+
+def _cut(
+    begun: _Steps, nest: Nest, processor: Processor, recipes: Sequence[AnyRecipe], left: NestReport
+) -> list[NestReport]:
+    """The reports of the nests that one is cut into, where recipes gain from that; none, and nothing changed, where they do not."""
+    depth = depth_of_cut(nest.root) if nest.sum_depth else 0
+    if not depth:
+        return []
+    loops, sch = begun.loops, begun.schedule
+    earlier = sch.branch()
+    try:
+        made = cut(cast("Verbs", sch), [loops[loop] for loop in nest.loops[:depth]])
+    except ScheduleError:
+        sch.become(earlier)
+        return []
+    func, roots = sch.mod["main"], {id(sch.get(one)) for one in made}
+    parts = [one for one in nests_of(func, nest.any_order) if id(one.root) in roots]
+    reports = _each(_Steps(func, parts, sch), processor, recipes, left.function, whole=True)
+    seconds = sum(report.seconds or report.written for report in reports)
+    if seconds > CUT * left.written or not any(report.recipe for report in reports):
+        sch.become(earlier)
+        return []
+    return reports
 
 
 def _bids(

@@ -29,6 +29,7 @@ __all__ = [
     "perfect_loops",
     "roots_of",
     "same_for_all",
+    "scheduled_by_hand",
     "selectors",
     "strides_of",
     "title_of",
@@ -275,10 +276,9 @@ def _guarded(scop: Scop) -> Mapping[int, str]:
 
 def _left(scop: Scop, root: For, loops: list[Loop], found: list[Statement], guarded: Mapping[int, str]) -> str:
     """Why a nest is to be left alone; nothing where it is not."""
-    for stmt in statements(root):
-        said = _scheduled(stmt)
-        if said:
-            return said
+    said = scheduled_by_hand(root)
+    if said:
+        return said
     if scop.irregular:
         return f"the function may end early: {scop.irregular}"
     for loop in loops:
@@ -293,8 +293,12 @@ def _left(scop: Scop, root: For, loops: list[Loop], found: list[Statement], guar
     return "" if found else "it accesses no memory"
 
 
+def scheduled_by_hand(root: For) -> str:
+    """What a person has decided of a statement of a nest, if that is something."""
+    return next(filter(None, map(_scheduled, statements(root))), "")
+
+
 def _scheduled(stmt: Node) -> str:
-    """What a person has decided of a statement, if that is something."""
     if isinstance(stmt, While):
         return "a while loop runs as often as its data says"
     if isinstance(stmt, For):

@@ -52,6 +52,9 @@ class Verbs(Protocol):
     def fission(self, loop: LoopRV, at: int | None = None) -> list[LoopRV]:
         """Give each statement of a loop's body a loop of its own."""
 
+    def as_loops(self, block: BlockRV | str) -> None:
+        """Let what a block holds stand in the loops around it."""
+
     def parallel(self, loop: LoopRV, *, reduction: bool = False) -> None:
         """Run a loop in parallel."""
 

@@ -64,6 +64,7 @@ _WHERE: Final = {
     "unroll_small": ("UnrollSmall", "loops.automatic"),
     "launch": ("Launch", "loops.launch"),
     "as_block": ("AsBlock", "blocks.as_block"),
+    "as_loops": ("AsLoops", "blocks.as_loops"),
     "blockize": ("Blockize", "blocks.blockize"),
     "tensorize": ("Tensorize", "blocks.tensorize"),
     "transform_block_layout": ("TransformBlockLayout", "blocks.layout"),

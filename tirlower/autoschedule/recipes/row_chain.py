@@ -16,6 +16,7 @@ from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, cycles_of, se
 from tirlower.autoschedule.permission import NO_PERMISSION, any_order
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.recipes.contraction import CONTRACTION
+from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
 from tirlower.autoschedule.traffic import bytes_of, streamed
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.versions import in_parallel, said, where_wide
@@ -272,8 +273,8 @@ class _Chain:
 
 def _is_product(nest: Nest) -> bool:
     """Whether a nest is a product of matrices, whose rows share what they read: it has a tile of its own."""
-    found = CONTRACTION.matches((nest,))
-    return not isinstance(found, Refusal) and found.rows is not None
+    found = [recipe.matches((nest,)) for recipe in (CONTRACTION, UNKNOWN_CONTRACTION)]
+    return any(not isinstance(one, Refusal) and one.rows is not None for one in found)
 
 
 def _row_of(access: Access, rows: Sequence[Loop]) -> tuple[int, ...]:

@@ -1,0 +1,167 @@
+"""Products written in other ways than recipes know them, and nests that stay as a person wrote them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.autoschedule.scheduled import AVX512, planned, scheduled
+from tests.autoschedule.unknown import of_any_size
+from tirlower.autoschedule.prepare import prepared
+from tirlower.script import parse
+
+ONE = AVX512.replace("threads=2", "threads=1")
+
+#: bodies of a product of M x K by K x N
+FORMS = {
+    "a block with the loop of the sum in it": """
+    for i, j in T.grid(M, N):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.float32(0)
+            for k in range(K):
+                C[vi, vj] += A[vi, k] * B[k, vj]
+""",
+    "blocks of which one holds two loops": """
+    for i in range(M):
+        with T.block("C"):
+            vi = T.axis.spatial(M, i)
+            for j in range(N):
+                C[vi, j] = T.float32(0)
+                for k in range(K):
+                    C[vi, j] += A[vi, k] * B[k, j]
+""",
+    "a scalar outside of all loops": """
+    acc = T.alloc_buffer((1,), "float32", scope="local")
+    for i, j in T.grid(M, N):
+        acc[0] = T.float32(0)
+        for k in range(K):
+            acc[0] += A[i, k] * B[k, j]
+        C[i, j] = acc[0]
+""",
+    "a scalar between the loops": """
+    for i in range(M):
+        acc = T.alloc_buffer((1, 1), "float32")
+        for j in range(N):
+            acc[0, 0] = T.float32(0)
+            for k in range(K):
+                acc[0, 0] += A[i, k] * B[k, j]
+            C[i, j] = acc[0, 0]
+""",
+    "rows one after another": """
+    for i in range(M):
+        for j in range(N):
+            C[i, j] = T.float32(0)
+        for k in range(K):
+            for j in range(N):
+                C[i, j] += A[i, k] * B[k, j]
+""",
+    "zeros first": """
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+    for i, j, k in T.grid(M, N, K):
+        C[i, j] += A[i, k] * B[k, j]
+""",
+    "zeros by a block": """
+    for i, j in T.grid(M, N):
+        with T.block("zero"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.float32(0)
+    for i, j, k in T.grid(M, N, K):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+""",
+    "what is done to a sum behind it": """
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[k, j]
+        C[i, j] = T.max(C[i, j], T.float32(0))
+""",
+}
+
+
+def product(body: str, m: object, n: object, k: object) -> str:
+    shapes = [f"({a!r}, {b!r})" for a, b in ((m, k), (k, n), (m, n))]
+    arrays = [f"{name}: T.Buffer({shape}, 'float32')" for name, shape in zip("ABC", shapes, strict=True)]
+    for name, extent in zip("MNK", (m, n, k), strict=True):
+        body = body.replace(f"({name}", f"({extent}").replace(f", {name}", f", {extent}")
+    return f"def f({', '.join(arrays)}):{body}"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_products_in_other_forms(form: str) -> None:
+    found = planned(product(FORMS[form], 192, 160, 128), ONE)
+    assert any(report.recipe.startswith("contraction") for report in found.nests), found.nests
+    for sizes in ((13, 33, 7), (1, 16, 3)):
+        scheduled(product(FORMS[form], *sizes), ONE)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "a block with the loop of the sum in it",
+        "a scalar outside of all loops",
+        "rows one after another",
+        "zeros by a block",
+    ],
+)
+def test_products_of_any_size_in_other_forms(form: str) -> None:
+    sizes = [
+        dict(zip("MNK", each, strict=True)) for each in ((13, 33, 7), (64, 96, 40), (1, 1, 1), (0, 5, 3), (5, 3, 0))
+    ]
+    found = of_any_size(product(FORMS[form], "M", "N", "K"), sizes, "llvm -num_threads=1")
+    assert any(report.recipe.startswith("contraction") for report in found.nests), found.nests
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # each iteration begins with what the one before left
+        """
+    acc = T.alloc_buffer((1,), "float32", scope="local")
+    acc[0] = T.float32(0)
+    for i, j in T.grid(M, N):
+        for k in range(K):
+            acc[0] += A[i, k] * B[k, j]
+        C[i, j] = acc[0]
+""",
+        # a later row reads what one before wrote
+        """
+    for i in range(1, M):
+        for j in range(N):
+            C[i, j] = C[i - 1, j]
+        for k in range(K):
+            for j in range(N):
+                C[i, j] += A[i, k] * B[k, j]
+""",
+    ],
+)
+def test_what_would_compute_something_else_stays(body: str) -> None:
+    found = planned(product(body, 192, 160, 128), ONE)
+    assert not any(report.recipe.startswith("contraction") for report in found.nests)
+    scheduled(product(body, 13, 33, 7), ONE)
+
+
+def test_what_a_person_has_scheduled_is_left_alone() -> None:
+    text = product(FORMS["a scalar outside of all loops"], 192, 160, 128)
+    assert prepared(parse(text)) is not None
+    for hand in ('T.serial(128, annotations={"pragma_unroll": 1})', "T.unroll(128)"):
+        mine = text.replace("range(128)", hand)
+        assert prepared(parse(mine)) is None
+        found = planned(mine, ONE)
+        assert found.function is found.written
+
+
+def test_nothing_is_taken_where_nothing_is_gained() -> None:
+    text = """
+def f(A: T.Buffer((2, 4), "int32"), B: T.Buffer((2, 4), "int32")):
+    for i in range(2):
+        with T.block("B"):
+            vi = T.axis.spatial(2, i)
+            for k in range(1, 4):
+                B[vi, k] = B[vi, k - 1] * A[vi, k]
+"""
+    found = planned(text, ONE)
+    assert prepared(parse(text)) is not None and found.function is found.written
+    assert [report.recipe for report in found.nests] == [""]
