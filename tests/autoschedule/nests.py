@@ -139,7 +139,7 @@ def _product(p: Nests) -> list[str]:
     )
     at_b = f"{b}[{j[0]}, {k[0]}]" if turned else f"{b}[{k[0]}, {j[0]}]"
     parts = [f'T.Cast("{wide}", {x})' if wide != p.dtype else x for x in (f"{a}[{i[0]}, {k[0]}]", at_b)]
-    form = p.rng.randrange(4)
+    form = p.rng.randrange(7)
     add = f"{c}[{i[0]}, {j[0]}] = {c}[{i[0]}, {j[0]}] + {parts[0]} * {parts[1]}"
     zero = f"{c}[{i[0]}, {j[0]}] = T.{wide}(0)"
     if form == 0:
@@ -151,6 +151,26 @@ def _product(p: Nests) -> list[str]:
         acc = f"acc{p.fresh}"
         body = [f"{acc}: T.{wide} = T.{wide}(0)", inner[0], f"    {acc} = {acc} + {parts[0]} * {parts[1]}"]
         return p.nest([i, j], [*body, f"{c}[{i[0]}, {j[0]}] = {acc}"])
+    if form == 3:  # a block with the loop of the sum in it
+        renamed = [
+            line.replace(f"[{i[0]},", "[vi,").replace(f"{j[0]}]", "vj]").replace(f"[{j[0]},", "[vj,")
+            for line in (zero, *inner)
+        ]
+        head = [f'with T.block("b{p.fresh}"):', f'    vi, vj = T.axis.remap("SS", [{i[0]}, {j[0]}])']
+        return p.nest([i, j], [*head, *("    " + line for line in renamed)])
+    if form == 4:  # a scalar outside of the loops
+        acc = f"acc{p.fresh}"
+        body = [f"{acc}[0] = T.{wide}(0)", inner[0], f"    {acc}[0] += {parts[0]} * {parts[1]}"]
+        made = p.nest([i, j], [*body, f"{c}[{i[0]}, {j[0]}] = {acc}[0]"])
+        return [f'{acc} = T.alloc_buffer((1,), "{wide}", scope="local")', *made]
+    if form == 5:  # rows one after another
+        first = [f"for {j[0]} in range({p.bound('m')}):", "    " + zero]
+        rows = p.rng.choice(([k, j], [j, k]))
+        rest = [
+            f"for {rows[0][0]} in range({p.bound(rows[0][1])}):",
+            f"    for {rows[1][0]} in range({p.bound(rows[1][1])}):",
+        ]
+        return p.nest([i], [*first, *rest, "        " + add])
     x, y = p.loops("n", "m")
     return p.nest([x, y], [f"{c}[{x[0]}, {y[0]}] = T.{wide}(0)"]) + p.nest([i, j, k], [add])
 
@@ -182,6 +202,34 @@ def _softmax(p: Nests) -> list[str]:
         f"    for {j[0]} in range({m}):", f"        {top}[{i[0]}] = T.max({top}[{i[0]}], {at})",
         f"    for {j[0]}s in range({m}):", f"        {out}[{i[0]}, {j[0]}s] = {a}[{i[0]}, {j[0]}s] - {top}[{i[0]}]",
     ]  # fmt: skip
+
+
+def _rows(p: Nests) -> list[str]:
+    """Sums along rows or columns in accumulators and names of each iteration, handed on from loop to loop."""
+    (i, j), rng = p.loops("n", "m"), p.rng
+    (outer, n), (inner, m) = rng.choice(((i, j), (j, i)))
+    a, out, ends = p.array("n", "m"), p.array("n", "m", old=False), p.array(n, old=False)
+    at = f"{i[0]}, {j[0]}"
+    lines, known = [f"for {outer} in range({p.bound(n)}):"], [f"{a}[{at}]"]
+    for number in range(rng.randrange(1, 4)):
+        acc, name, loop = f"s{p.fresh}_{number}", f"d{p.fresh}_{number}", f"    for {inner} in range({p.bound(m)}):"
+        update = rng.choice(("{0} + {1}", "T.max({0}, {1})", "{0} - {1}"))
+        lines += [f"    {acc}: T.{p.dtype} = T.{p.dtype}({number})", loop]
+        if rng.random() < 0.3:
+            lines.append(f"        {name}x = {rng.choice(known)} - {known[-1]}")
+            term = f"{name}x"
+        else:
+            term = rng.choice(known)
+        lines.append(f"        {acc} = {update.format(acc, term)}")
+        if rng.random() < 0.3:  # what is added up so far
+            lines.append(f"        {out}[{at}] = {acc}")
+        if rng.random() < 0.5:
+            lines.append(f"    {name} = {acc} * T.{p.dtype}(2)")
+            known.append(name)
+        known.append(acc)
+        if rng.random() < 0.4:
+            lines += [loop, f"        {out}[{at}] = {rng.choice(known)} + {rng.choice(known[:1] + known)}"]
+    return [*lines, f"    {ends}[{outer}] = {known[-1]}"]
 
 
 def _transpose(p: Nests) -> list[str]:
@@ -263,7 +311,7 @@ def _steps(p: Nests) -> list[str]:
 
 
 KINDS = (
-    _elementwise, _elementwise, _chain, _product, _product, _block, _sums, _softmax, _transpose, _stencil, _triangle, _carried, _odd, _histogram, _steps,
+    _elementwise, _elementwise, _chain, _product, _product, _block, _sums, _softmax, _rows, _rows, _transpose, _stencil, _triangle, _carried, _odd, _histogram, _steps,
 )  # fmt: skip
 
 
@@ -322,6 +370,7 @@ def main() -> None:
     taken = faults = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choose, "WORTH", float("inf"))
+        patch.setattr(choose, "CUT", float("inf"))
         patch.setattr(histogram, "SHARE", float("inf"))
         patch.setattr(histogram, "PARALLEL_SECONDS", 0.0)
         patch.setattr(histogram, "PIECE", 8)

@@ -165,3 +165,63 @@ def f(A: T.Buffer((2, 4), "int32"), B: T.Buffer((2, 4), "int32")):
     found = planned(text, ONE)
     assert prepared(parse(text)) is not None and found.function is found.written
     assert [report.recipe for report in found.nests] == [""]
+
+
+#: kernels of rows and columns with what an iteration has of its own
+OWN = {
+    "layer norm": """
+    for i in range(M):
+        s = T.float32(0)
+        for j in range(N):
+            s += X[i, j]
+        mean = s / T.float32(7)
+        v = T.float32(0)
+        for j in range(N):
+            d = X[i, j] - mean
+            v += d * d
+        inv = T.float32(1) / T.sqrt(v + T.float32(1e-5))
+        for j in range(N):
+            Y[i, j] = (X[i, j] - mean) * inv
+""",
+    "sums so far down the columns": """
+    for j in range(N):
+        s = T.float32(0)
+        for i in range(M):
+            s += X[i, j]
+            Y[i, j] = s
+""",
+    "greatest of each column": """
+    for j in range(N):
+        s = T.float32(-1000)
+        for i in range(M):
+            s = T.max(s, X[i, j])
+        Y[0, j] = s
+""",
+    "a vector by a matrix": """
+    for j in range(N):
+        s = T.float32(0)
+        for i in range(M):
+            s += X[i, j] * X[i, 0]
+        Y[0, j] = s
+""",
+}
+
+
+def arrays(body: str, m: object, n: object) -> str:
+    for name, extent in (("M", m), ("N", n)):
+        body = body.replace(f"range({name})", f"range({extent})")
+    return f"def f(X: T.Buffer(({m!r}, {n!r}), 'float32'), Y: T.Buffer(({m!r}, {n!r}), 'float32')):{body}"
+
+
+@pytest.mark.parametrize("form", OWN)
+def test_nests_part_where_recipes_gain(form: str) -> None:
+    found = planned(arrays(OWN[form], 192, 256), ONE)
+    assert len(found.nests) > 1 and any(report.recipe for report in found.nests), found.nests
+    for m, n in ((24, 130), (3, 64)):
+        scheduled(arrays(OWN[form], m, n), ONE)
+
+
+def test_nests_of_any_size_part() -> None:
+    sizes = [dict(zip("MN", each, strict=True)) for each in ((13, 133), (40, 96), (1, 1), (0, 5), (5, 0))]
+    found = of_any_size(arrays(OWN["sums so far down the columns"], "M", "N"), sizes, "llvm -num_threads=1")
+    assert len(found.nests) > 1 and any(report.recipe for report in found.nests), found.nests

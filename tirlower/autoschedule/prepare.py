@@ -8,7 +8,7 @@ one does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ParamSpec, cast
+from typing import Final, ParamSpec, cast
 
 from tirlower.autoschedule.classify import roots_of, scheduled_by_hand, selectors
 from tirlower.autoschedule.verbs import Verbs
@@ -17,13 +17,19 @@ from tirlower.ir.buffer import Buffer, IterKind
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.query import each, mentions
-from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, For, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BufferStore, For, Seq, Stmt
 from tirlower.schedule.handles import LoopRV
 from tirlower.schedule.schedule import Schedule
 
 __all__ = ["cut", "depth_of_cut", "prepared"]
 
 P = ParamSpec("P")
+
+OWN: Final = 1 << 16
+"""Elements of an array that takes the place of a scalar of each iteration."""
+
+UNKNOWN: Final = 1 << 12
+"""What a loop that the caller alone knows is taken to run."""
 
 
 def prepared(func: PrimFunc) -> Schedule | None:
@@ -59,23 +65,47 @@ def prepared(func: PrimFunc) -> Schedule | None:
 
 def cut(verbs: Verbs, loops: Sequence[LoopRV]) -> list[LoopRV]:
     """Cut a nest with several statements in its innermost common loop into a nest of each: the handles of the outermost loops.
+    What an iteration has of its own, scalars and names, becomes an array of the iterations.
 
     Raises :class:`~tirlower.diagnostics.ScheduleError` where the order of what they do would change; nothing is changed then
     but by steps that were taken before.
     """
     made: list[LoopRV] = []
     for loop in reversed(loops):
+        for name in [one.var.name for one in _body(verbs, loop) if isinstance(one, Bind)]:
+            verbs.materialize(name, at=loop)
+        for name in [one.buffer.name for one in _body(verbs, loop) if isinstance(one, AllocBuffer)]:
+            verbs.expand(name, loop)
         made = verbs.fission(loop)
     return made
 
 
+def _body(verbs: Verbs, loop: LoopRV) -> tuple[Stmt, ...]:
+    """The statements in a loop."""
+    node = verbs.get(loop)
+    assert isinstance(node, For)
+    return node.body.stmts if isinstance(node.body, Seq) else (node.body,)
+
+
 def depth_of_cut(root: For) -> int:
-    """How many loops stand directly in each other around several statements; 0 where there is memory of each iteration."""
-    depth, stmt = 1, root.body
-    while isinstance(stmt, For):
-        depth, stmt = depth + 1, stmt.body
-    several = isinstance(stmt, Seq) and not any(isinstance(one, AllocBuffer) for one in stmt.stmts)
-    return depth if several else 0
+    """How many loops stand directly in each other around several statements, which have no memory but of an element each, of
+    which arrays are no larger than :data:`OWN` elements; 0 where it is otherwise."""
+    depth, count, loop = 1, _count(root.extent), root
+    while isinstance(loop.body, For):
+        loop = loop.body
+        depth, count = depth + 1, count * _count(loop.extent)
+    stmt = loop.body
+    if not isinstance(stmt, Seq):
+        return 0
+    own = [one.buffer for one in stmt.stmts if isinstance(one, AllocBuffer)]
+    if not all(_is_scalar(buffer) for buffer in own):
+        return 0
+    named = any(isinstance(one, Bind) for one in stmt.stmts)
+    return depth if count <= OWN or not (own or named) else 0
+
+
+def _count(extent: Expr) -> int:
+    return extent.value if isinstance(extent, IntImm) else UNKNOWN
 
 
 def _is_taken(verb: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
@@ -100,7 +130,7 @@ def _scalars(func: PrimFunc) -> Iterator[tuple[Buffer, For]]:
     free: set[int] | None = None
     for seq in each(Seq, func.body):
         for at, one in enumerate(seq.stmts):
-            if isinstance(one, AllocBuffer) and all(isinstance(n, IntImm) and n.value == 1 for n in one.buffer.shape):
+            if isinstance(one, AllocBuffer) and _is_scalar(one.buffer):
                 loop = _only_loop(seq.stmts[at + 1 :], one.buffer.data)
                 if loop is None:
                     continue
@@ -109,6 +139,11 @@ def _scalars(func: PrimFunc) -> Iterator[tuple[Buffer, For]]:
                     free = {id(inner) for inner in each(For, *roots)}
                 if id(loop) in free:
                     yield one.buffer, loop
+
+
+def _is_scalar(buffer: Buffer) -> bool:
+    """Whether a buffer is one element."""
+    return all(isinstance(extent, IntImm) and extent.value == 1 for extent in buffer.shape)
 
 
 def _only_loop(stmts: Sequence[Stmt], data: Var) -> For | None:

@@ -372,3 +372,22 @@ def f(A: T.Buffer((64,), "float32"), S: T.Buffer((8,), "float32")):
         .count("T.fma")
         == 2
     )
+
+
+@pytest.mark.parametrize(
+    ("place", "fused"),
+    [
+        ("        acc = T.alloc_buffer((1,), 'float32', scope='local')\n        acc[0] = T.float32(0)\n", 1),
+        ("        acc[0] = T.float32(0)\n", 1),  # begun anew in the nest, wherever its memory is
+        ("        pass\n", 0),
+    ],
+)
+def test_sums_that_a_nest_begins_anew_are_not_carried_by_all_of_its_loops(place: str, fused: int) -> None:
+    outside = "    acc = T.alloc_buffer((1,), 'float32', scope='local')\n    acc[0] = T.float32(0)\n"
+    text = (
+        "@T.prim_func\ndef f(A: T.Buffer((8, 8), 'float32'), C: T.Buffer((8,), 'float32')):\n"
+        + ("" if "alloc" in place else outside)
+        + f"    for i in range(8):\n{place}        for k in range(8):\n            acc[0] = acc[0] + A[i, k] * A[k, i]\n"
+        "        C[i] = acc[0]\n"
+    )
+    assert FuseMultiplyAdd()(parse(text)).script().count("T.fma") == fused

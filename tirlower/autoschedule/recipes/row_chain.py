@@ -23,7 +23,7 @@ from tirlower.autoschedule.versions import in_parallel, said, where_wide
 from tirlower.ir.annotations import NONTEMPORAL
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.query import each
-from tirlower.ir.stmt import AllocBuffer, For, Seq
+from tirlower.ir.stmt import AllocBuffer, Bind, For, Seq
 from tirlower.machine.processor import Processor
 from tirlower.poly import Access, Loop, Statement
 from tirlower.schedule.handles import LoopRV
@@ -92,10 +92,12 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         """The first nest, and those behind it that go along the same rows and share a buffer with the chain."""
         if not nests[0].row_loops:
             return Refusal("its outer loops go along no rows of what it writes")
+        if nests[0].once(_is_of_columns):
+            return Refusal("memory is contiguous across its rows, not along them")
         chain = _Chain()
         if any(nest.sum_depth for nest in nests):
             for nest in nests:
-                ends = nest is not nests[0] and nest.once(_is_product)
+                ends = nest is not nests[0] and (nest.once(_is_product) or nest.once(_is_of_columns))
                 if ends or not chain.take(nest):
                     break
         depth = chain.until_its_last_sum()
@@ -234,7 +236,7 @@ class _Chain:
         if not depth or (self.nests and not self._along(nest, depth)):
             return False
         found = [(access.data, access.is_write, _row_of(access, nest.loops[:depth])) for access in nest.accesses()]
-        if self.nests and not any(data in self._seen for data, _, _ in found):
+        if self.nests and not any(data in self._seen or nest.scop.homes.get(data) == () for data, _, _ in found):
             return False
         for data, written, row in found:
             for other_written, other in self._seen.get(data, ()):
@@ -277,6 +279,21 @@ def _is_product(nest: Nest) -> bool:
     return any(not isinstance(one, Refusal) and one.rows is not None for one in found)
 
 
+def _is_of_columns(nest: Nest) -> bool:
+    """Whether what a nest reads in the loops inside of its rows is contiguous along the last one of these alone."""
+    rows, found = nest.loops[: nest.row_loops], False
+    if not rows:
+        return False
+    for one in nest.statements:
+        for access in one.accesses if len(one.loops) > len(rows) else ():
+            strides = strides_of(access)
+            along = [strides.get(loop, 0) for loop in one.loops[len(rows) :]]
+            if 1 in along and strides.get(rows[-1]):
+                return False
+            found = found or (strides.get(rows[-1]) == 1 and any(stride != 0 for stride in along))
+    return found
+
+
 def _row_of(access: Access, rows: Sequence[Loop]) -> tuple[int, ...]:
     """Which subscripts are the loops over rows, one by one, up to the first one that is none."""
     found: list[int] = []
@@ -306,9 +323,11 @@ def _inner(nest: Nest, depth: int) -> Iterator[_Inner]:
         sums = any(_sums_along(one, loop) for one in statements)
         if statements and all(_in_lanes(nest, one, loop) for one in statements):
             yield _Inner(loop, statements, sums)
-        elif isinstance(loop.node.body, Seq) and len(loop.node.body.stmts) == len(statements):
+        elif isinstance(loop.node.body, Seq) and [one.node for one in statements] == list(loop.node.body.stmts):
+            if any(isinstance(one.node, Bind) for one in statements):
+                continue  # what has a name cannot part from where it is used
             for at, one in enumerate(statements):
-                if one.node is loop.node.body.stmts[at] and _in_lanes(nest, one, loop):
+                if _in_lanes(nest, one, loop):
                     yield _Inner(loop, (one,), _sums_along(one, loop), at)
 
 
@@ -354,9 +373,8 @@ def _grouped(facts: _Facts, rows: int | None, processor: Processor) -> int:
     summing = [nest for nest in facts.nests if any(id(one) in kept for one in nest.statements)]
     if rows is None or not _jams(summing):
         return 1
-    if any(
-        id(one) not in kept and not one.starts for nest in summing for one in nest.statements if _loops_of(one, facts)
-    ):
+    others = [one for nest in summing for one in nest.statements if id(one) not in kept and not one.starts]
+    if any(_loops_of(one, facts) and not isinstance(one.node, Bind) for one in others):
         return 1
     count = 1
     for loop in facts.rows(facts.nests[0]):

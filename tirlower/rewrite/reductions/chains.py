@@ -35,7 +35,7 @@ def reassociable(loop: For) -> list[Expr]:
 
 def carried_by_all_loops(body: Stmt) -> list[Expr]:
     """The operations of the sums of a nest of loops in elements that none of them changes, as of a dot product, where they
-    are one or two.
+    are one or two. Sums that begin anew in the nest, in memory inside or outside of it, are none.
 
     Each waits for the one before, whatever the order of the loops, and there are too few others to do meanwhile.
     """
@@ -49,9 +49,12 @@ def carried_by_all_loops(body: Stmt) -> list[Expr]:
             own = {stmt.buffer.data for stmt in inside if isinstance(stmt, AllocBuffer)}
             stores = [stmt for stmt in inside if isinstance(stmt, BufferStore) and stmt.buffer.data not in own]
             sums = [
-                _chain(stmt, (Add, Sub)) for stmt in stores if stmt.buffer.dtype.is_float and _stays(stmt, changing)
+                (stmt.buffer.data, _chain(stmt, (Add, Sub)))
+                for stmt in stores
+                if stmt.buffer.dtype.is_float and _stays(stmt, changing)
             ]
-            carried = [operations for operations in sums if operations]
+            anew = {data for data, operations in sums if not operations}
+            carried = [operations for data, operations in sums if data not in anew]
             if len(carried) <= _FEW:
                 found += [operation for operations in carried for operation in operations]
     return found

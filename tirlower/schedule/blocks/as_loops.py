@@ -62,6 +62,8 @@ AS_LOOPS = Kind(
     @T.prim_func
     def f(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
         with T.block("root"):
+            T.reads()
+            T.writes()
             for i in range(4):
                 C[i] = 0
                 for k in range(8):

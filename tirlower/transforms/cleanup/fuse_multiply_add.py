@@ -153,7 +153,7 @@ class FuseMultiplyAdd(ModulePass):
     two products the one on the right. A product is one that stands there in the expression: ``a * b``, ``x ** 2`` and
     ``x ** 3`` (as :class:`LowerIntrin` has them), or the negation of one; not the value of a name, nor what is converted or
     chosen there. In serial loops annotated ``tir.reduction``, whose sums may be added in any order, those sums stay, and code
-    generation fuses what it has made of them. One or two sums that a nest carries in elements which no loop changes (a dot product) stay apart: their
+    generation fuses what it has made of them. One or two sums that a nest carries in elements which no loop changes or begins anew (a dot product) stay apart: their
     additions wait for each other, whatever the order of the loops, and take a cycle less than fused ones do; the
     attribute ``tir.sums_apart`` of a function says it of all of its updates. Where operands act, or more than one may fail, they keep their order.
 
