@@ -311,12 +311,7 @@ def f(A: T.Buffer((24, 24), "float32"), C: T.Buffer((24, 24), "float32")):
 """
 
 
-@pytest.mark.parametrize(
-    ("operands", "taken"),
-    [(("A[i, k]", "A[k, j]"), True), (("A[k, i]", "A[k, j]"), True), (("A[i, k]", "A[j, k]"), False)],
-)
-def test_a_matrix_times_itself(operands: tuple[str, str], taken: bool):
+@pytest.mark.parametrize("operands", [("A[i, k]", "A[k, j]"), ("A[k, i]", "A[k, j]"), ("A[i, k]", "A[j, k]")])
+def test_a_matrix_times_itself(operands: tuple[str, str]):
     found = scheduled(SQUARE.format(*operands), recipes=[CONTRACTION])
-    assert (found.nests[0].recipe == "contraction") is taken
-    if not taken:
-        assert any("`A` is both operands" in note for note in found.nests[0].notes)
+    assert found.nests[0].recipe == "contraction"

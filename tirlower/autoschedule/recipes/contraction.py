@@ -9,6 +9,7 @@ The loops may be a block with an init, plain loops over C itself, or plain loops
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -30,6 +31,7 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     dimension_of,
     far_rows,
     form_of,
+    is_one_buffer,
     name_of,
     packs,
     pieces_of,
@@ -61,6 +63,9 @@ TURN_CYCLES: Final = 0.4
 
 TILE_CYCLES: Final = 20.0
 """Cycles of the product of two tile registers, with what loads them."""
+
+PANEL_ROWS: Final = 8
+"""Rows of a tile that are read from the panels of the columns, where both operands are one buffer."""
 
 LEAST_ROWS: Final = 8
 """Rows and columns from which on tile registers pay."""
@@ -157,6 +162,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         vectors = max(1, min(vectors, n // lanes))
         columns = min(n, vectors * lanes)
         rows = tile_of(m, registers, max(vectors, pieces_of(columns, lanes)))
+        if is_one_buffer(facts) and packs(facts):  # rows of a tile lie in one panel
+            rows = math.gcd(columns, rows) if columns % PANEL_ROWS else min(m, PANEL_ROWS)
         group = self._group(facts, processor, m, depth)
         deep = self._deep(facts, processor, m, n, depth // group) if group > 1 else 0
         if deep:
@@ -170,10 +177,6 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         for loop in batches_of(facts):
             copies *= extents[loop]
         if not facts.contiguous and not packed:
-            if facts.a.buffer is facts.b.buffer:
-                return Refusal(
-                    f"`{name_of(facts.b)}` is both operands, and not contiguous along the columns in one of them"
-                )
             return Refusal(
                 f"`{name_of(facts.b)}` is not contiguous along the columns, and {m} rows do not pay to pack it"
             )
@@ -212,7 +215,13 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
     @staticmethod
     def _group(facts: ContractionFacts, processor: Processor, m: int, depth: int) -> int:
         """How many steps of the sum an instruction takes at once, where the operands are short integers."""
-        if not packs(facts) or facts.rows is None or m < FEW or len(along_tile(facts, facts.a)) != 2:
+        if (
+            not packs(facts)
+            or is_one_buffer(facts)
+            or facts.rows is None
+            or m < FEW
+            or len(along_tile(facts, facts.a)) != 2
+        ):
             return 1
         if not isinstance(facts.update.node, BufferStore) or short_factors(facts.update.node) is None:
             return 1
@@ -240,7 +249,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         size = -(-facts.b.buffer.dtype.bits // 8)
         batched = bool(facts.others)
         room = min(processor.l2 // 2, PANELS)
-        large = (n * depth * size if batched else bytes_of(facts.b)) > room
+        large = (n * depth * size if batched else bytes_of(facts.b)) > room and not is_one_buffer(facts)
         if group == 1 and facts.contiguous and (m < 4 * rows or not large):
             return (), 0, 0, ""
         wanted = (512 if processor.l2 > 512 << 10 else 256) * group

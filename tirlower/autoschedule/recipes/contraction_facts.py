@@ -24,6 +24,7 @@ __all__ = [
     "depth_of",
     "dimension_of",
     "far_rows",
+    "is_one_buffer",
     "form_of",
     "name_of",
     "packs",
@@ -174,16 +175,23 @@ def name_of(access: Access) -> str:
 
 
 def packs(facts: ContractionFacts) -> bool:
-    """Whether B may be copied to panels: a matrix, or one for each of some iterations around the tiles; and not A too, since a
-    copy of the buffer is one of both operands."""
+    """Whether B may be copied to panels: a matrix, or one for each of some iterations around the tiles. Where A is in the same
+    buffer, it is read from the same panels: of all of it, and only where that is needed."""
     b = facts.b
-    if len(facts.sums) != 1 or len(along_tile(facts, b)) != 2 or facts.a.buffer is b.buffer:
+    if len(facts.sums) != 1 or len(along_tile(facts, b)) != 2:
+        return False
+    if is_one_buffer(facts) and (facts.contiguous or facts.others or facts.rows is None):
         return False
     places = [dimension_of(b, loop) for loop in (facts.columns, facts.sums[0])]
     if None in places or places[0] == places[1]:
         return False
     mine = {facts.columns.var, facts.sums[0].var}
     return all(at in places or not mine & set(form.terms) for at, form in enumerate(b.indices or ()))
+
+
+def is_one_buffer(facts: ContractionFacts) -> bool:
+    """Whether both operands are in one buffer, as of a matrix by itself transposed."""
+    return facts.a.buffer is facts.b.buffer
 
 
 def along_tile(facts: ContractionFacts, access: Access) -> dict[Loop, int | None]:

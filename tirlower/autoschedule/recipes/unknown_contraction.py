@@ -60,9 +60,7 @@ class UnknownContraction(Contraction):
         """The tile that fits the registers."""
         dtype = str(facts.update.reduction.dtype) if facts.update.reduction is not None else "float32"
         lanes, registers = processor.lanes(dtype), processor.registers
-        if not facts.contiguous and (
-            len(facts.b.indices or ()) != 2 or facts.a.buffer is facts.b.buffer or facts.others
-        ):
+        if not facts.contiguous and (len(facts.b.indices or ()) != 2 or facts.others):
             return Refusal("an operand is not contiguous along the columns, and is no matrix that could be packed")
         if facts.rows is None:
             return Refusal("it has one row, and waits for memory")

@@ -1,0 +1,59 @@
+"""Products of a matrix by itself: both operands are one buffer, and panels hold both."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
+from tests.autoschedule.unknown import of_any_size
+
+ONE = AVX512.replace("threads=2", "threads=1")
+BY_ROWS, BY_COLUMNS = "X[i, q] * X[j, q]", "X[q, i] * X[q, j]"
+
+
+def gram(n: object, k: object, terms: str = BY_ROWS, dtype: str = "float32", sums: str = "") -> str:
+    shape = (n, k) if terms == BY_ROWS else (k, n)
+    sums = sums or dtype
+    if sums != dtype:
+        terms = " * ".join(f'T.Cast("{sums}", {term})' for term in terms.split(" * "))
+    return f"""
+def f(X: T.Buffer({shape!r}, "{dtype}"), G: T.Buffer(({n!r}, {n!r}), "{sums}")):
+    for i, j in T.grid({n}, {n}):
+        G[i, j] = T.{sums}(0)
+        for q in range({k}):
+            G[i, j] += {terms}
+"""
+
+
+@pytest.mark.parametrize("terms", [BY_ROWS, BY_COLUMNS])
+@pytest.mark.parametrize("target", [ONE, AVX2])
+def test_panels_hold_both(terms: str, target: str) -> None:
+    [report] = planned(gram(256, 192, terms), target).nests
+    assert report.recipe == "contraction", report
+    assert report.parameters["packed"] == (("X",) if terms == BY_ROWS else ())
+    for n, k in ((33, 17), (8, 64), (67, 1)):
+        scheduled(gram(n, k, terms), target)
+
+
+@pytest.mark.parametrize(("dtype", "sums"), [("float64", ""), ("int8", "int32"), ("int32", ""), ("float16", "float32")])
+def test_other_types(dtype: str, sums: str) -> None:
+    scheduled(gram(40, 24, BY_ROWS, dtype, sums), ONE)
+
+
+def test_what_is_larger_than_the_second_cache() -> None:
+    small = ONE.replace("48K,1M,32M", "4K,16K,1M")
+    found = scheduled(gram(96, 128), small, interpreted=False)
+    assert found.nests[0].parameters["packed"] == ("X",)
+
+
+def test_any_size() -> None:
+    sizes = [{"n": n, "k": k} for n, k in ((64, 48), (33, 17), (0, 3), (5, 0))]
+    found = of_any_size(gram("n", "k"), sizes, "llvm -num_threads=2")
+    assert found.nests[0].recipe == "contraction of any size"
+
+
+def test_one_that_is_written_too_stays() -> None:
+    text = gram(64, 64).replace("G[i, j]", "X[i, j]")
+    found = planned(text, ONE)
+    assert not any(report.recipe.startswith("contraction") for report in found.nests)
+    scheduled(text.replace("64", "12"), ONE)
