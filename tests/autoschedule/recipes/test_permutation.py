@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
+from tests.autoschedule.unknown import of_any_size
 
 ONE = AVX2.replace("threads=2", "threads=1")
 PLAIN = """
@@ -64,3 +65,28 @@ def f(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32")):
     [report] = planned(text, ONE).nests
     assert report.recipe != "permutation"
     assert any(why in note for note in report.notes if "permutation" in note), report.notes
+
+
+SYMBOLIC = """
+def f(A: T.Buffer(("b", "n", "m"), "float32"), B: T.Buffer(("b", "m", "n"), "float32")):
+    for x, i, j in T.grid(b, n, m):
+        B[x, j, i] = A[x, i, j] * T.float32(2)
+"""
+
+
+def test_any_size():
+    shapes = [(1, 64, 64), (3, 17, 37), (2, 15, 16), (1, 1, 1), (0, 5, 5), (2, 0, 3), (2, 70, 129)]
+    sizes = [dict(zip("bnm", shape, strict=True)) for shape in shapes]
+    [report] = of_any_size(SYMBOLIC, sizes).nests
+    assert report.recipe == "permutation" and "two versions" in report.rule
+
+
+def test_loops_that_move_with_each_other_are_none():
+    text = """
+def f(A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32")):
+    for i in range(64):
+        for j in range(i + 1):
+            B[j, i] = A[i, j]
+"""
+    assert any("move with each other" in note for note in planned(text, ONE).nests[0].notes)
+    scheduled(text)

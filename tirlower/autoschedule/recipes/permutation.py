@@ -6,15 +6,17 @@ keep few pages in use; what goes past the caches is written line by line.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, strides_of
-from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, written_seconds
+from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, same_for_all, strides_of
+from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, trips, written_seconds
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.traffic import streamed
 from tirlower.autoschedule.verbs import Verbs
+from tirlower.autoschedule.versions import in_parallel, said
 from tirlower.ir.annotations import NONTEMPORAL
 from tirlower.ir.buffer import Buffer
 from tirlower.machine.processor import Processor
@@ -79,8 +81,8 @@ class Permutation(Recipe[_Facts, PermutationPlan]):
             return Refusal("it reads what it writes")
         if any(access.conditions or access.indices is None for access in statement.accesses):
             return Refusal("an access is not always there")
-        if any(extent_of(loop) is None or loop.start.terms or loop.start.const for loop in perfect):
-            return Refusal("its extents are no numbers")
+        if any(loop.start.terms or loop.start.const or not same_for_all(loop) for loop in perfect):
+            return Refusal("its loops do not start at 0, or move with each other")
         stored = strides_of(writes[0])
         if any(not stored.get(loop) for loop in perfect):
             return Refusal("an element is written more than once")
@@ -98,13 +100,14 @@ class Permutation(Recipe[_Facts, PermutationPlan]):
         if len(sizes) > 1 or max(sizes) not in (2, 4, 8):
             return Refusal("its elements are not all of 2, 4 or 8 bytes")
         tile = LINE // max(sizes)
-        sides = extent_of(facts.across) or 0, extent_of(facts.along) or 0
+        sides = trips(facts.across), trips(facts.along)
+        known = extent_of(facts.across) is not None and extent_of(facts.along) is not None
         if min(sides) < tile:
             return Refusal(f"{sides[0]} by {sides[1]} elements are too few for tiles of {tile}")
-        square = SQUARE if min(sides) >= SQUARE and not any(side % SQUARE for side in sides) else tile
+        square = SQUARE if known and min(sides) >= SQUARE and not any(side % SQUARE for side in sides) else tile
         seconds = max(
             written_seconds(facts.nest, processor) * TURNED,
-            seconds_of(facts.nest.points / processor.lanes(f"uint{8 * max(sizes)}")),
+            seconds_of(math.prod(map(trips, facts.nest.loops)) / processor.lanes(f"uint{8 * max(sizes)}")),
         )
         rule = [f"tiles of {tile} by {tile} turn in registers"]
         past = streamed(facts.nests, processor) > 0
@@ -113,6 +116,7 @@ class Permutation(Recipe[_Facts, PermutationPlan]):
         parallel = processor.threads > 1 and seconds >= PARALLEL_SECONDS and sides[1] >= 2 * square
         if parallel:
             seconds /= processor.threads
+            rule += [found for found in [said(facts.nests, seconds)] if found]
         elif processor.threads > 1:
             rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
         if seconds > 0.9 * written_seconds(facts.nest, processor):
@@ -124,9 +128,12 @@ class Permutation(Recipe[_Facts, PermutationPlan]):
         outer, across, along = [loops[loop] for loop in facts.outer], loops[facts.across], loops[facts.along]
         sch.reorder(*outer, along, across)
         for loop, handle, around in ((facts.along, along, outer), (facts.across, across, [*outer, along])):
-            rest = (extent_of(loop) or 0) % plan.tile
-            if rest:
-                sch.peel(handle, back=rest)
+            extent = extent_of(loop)
+            if extent is None or extent % plan.tile:
+                if extent is None:
+                    sch.peel(handle, beyond=plan.tile)
+                else:
+                    sch.peel(handle, back=extent % plan.tile)
                 for one in reversed(around):
                     sch.fission(one)
         if plan.square > plan.tile:
@@ -144,9 +151,9 @@ class Permutation(Recipe[_Facts, PermutationPlan]):
             sch.unroll(copied)
         if copies:  # there is none of what nobody reads
             sch.vectorize(copies[-1])
-        first = outer[0] if outer and (extent_of(facts.outer[0]) or 0) > 1 else row
+        first = outer[0] if outer and trips(facts.outer[0]) > 1 else row
         if plan.parallel:
-            sch.parallel(first)
+            in_parallel(sch, first, facts.nests, plan.seconds)
         if plan.nontemporal:
             sch.annotate(first, NONTEMPORAL, True)
 
