@@ -14,9 +14,9 @@ from tirlower.autoschedule.classify import roots_of, scheduled_by_hand, selector
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir.buffer import Buffer, IterKind
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.query import each, mentions
+from tirlower.ir.query import each, has, mentions
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BufferStore, For, Seq, Stmt
 from tirlower.schedule.handles import LoopRV
 from tirlower.schedule.schedule import Schedule
@@ -50,11 +50,17 @@ def prepared(func: PrimFunc) -> Schedule | None:
     """
     roots = [root for root in roots_of(func) if not scheduled_by_hand(root)]
     blocks = [block.name for block in each(Block, *roots) if _is_of_loops(block)]
-    if not blocks and not any(True for _ in _scalars(func)):
+    named = [loop for loop in each(For, *roots) if _names_operands(loop)]
+    if not blocks and not named and not any(True for _ in _scalars(func)):
         return None
     sch = Schedule(func)
     verbs = cast("Verbs", sch)
+    selected = selectors(func)
+    handles = [verbs.loop(selected[id(loop)]) for loop in named]
     taken = sum(_is_taken(verbs.as_loops, name) for name in blocks)
+    for handle in handles:
+        for bind in [one for one in _body(verbs, handle) if isinstance(one, Bind)]:
+            taken += _is_taken(verbs.inline_bind, bind.var.name, at=handle)
     tried: set[Var] = set()
     while found := next((one for one in _scalars(sch.mod["main"]) if one[0].data not in tried), None):
         buffer, loop = found
@@ -115,6 +121,15 @@ def _is_taken(verb: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> boo
     except ScheduleError:
         return False
     return True
+
+
+def _names_operands(loop: For) -> bool:
+    """Whether a loop holds one update, of which some operands have names."""
+    body = loop.body.stmts if isinstance(loop.body, Seq) else ()
+    *names, last = body or (loop,)
+    if not names or not all(isinstance(one, Bind) and not has(Call, one.value) for one in names):
+        return False
+    return isinstance(last, BufferStore) and any(load.buffer is last.buffer for load in each(BufferLoad, last.value))
 
 
 def _is_of_loops(block: Block) -> bool:

@@ -111,6 +111,9 @@ class Verbs(Protocol):
     def expand(self, buffer: str, loop: LoopRV) -> None:
         """Allocate what each iteration of a loop allocates once in front of it."""
 
+    def inline_bind(self, name: str, at: LoopRV | None = None) -> None:
+        """Put a value that has a name in the place of the name."""
+
     def materialize(self, name: str, at: LoopRV | None = None) -> None:
         """Store what has a name in memory of its own."""
 

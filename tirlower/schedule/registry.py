@@ -100,6 +100,7 @@ _WHERE: Final = {
     "cache_write": ("CacheWrite", "memory.cache_write"),
     "cache_inplace": ("CacheInplace", "memory.cache_inplace"),
     "cache_index": ("CacheIndex", "memory.cache_index"),
+    "inline_bind": ("InlineBind", "compute.inline_bind"),
     "bind_expr": ("BindExpr", "compute.bind_expr"),
     "non_temporal": ("NonTemporal", "memory.non_temporal"),
     "pipeline": ("Pipeline", "loops.pipeline"),

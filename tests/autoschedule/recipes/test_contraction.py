@@ -302,6 +302,33 @@ def test_a_refused_step_takes_all_back(monkeypatch: pytest.MonkeyPatch):
     assert nest.recipe == "loops" and "no contraction: a test refuses it" in nest.notes
 
 
+SEVERAL = """
+def f(A: T.Buffer(({m}, {k}), "float32"), B: T.Buffer(({k}, {n}), "float32"), D: T.Buffer(({m}, {k}), "float32"), E: T.Buffer(({k}, {n}), "float32"),
+      C: T.Buffer(({m}, {n}), "float32")):
+    for i, j in T.grid({m}, {n}):
+        C[i, j] = T.float32(0)
+        for k in range({k}):
+            C[i, j] = C[i, j] + ({terms})
+"""
+
+
+@pytest.mark.parametrize(
+    ("terms", "taken"),
+    [
+        ("A[i, k] * B[k, j] - D[i, k] * E[k, j]", True),
+        ("A[i, k] * B[k, j] + A[i, k] * E[k, j]", True),
+        ("(A[i, k] + D[i, k]) * B[k, j]", True),
+        ("A[i, k] * B[k, j] * B[k, j]", True),
+        ("A[i, k] * B[k, j] + D[j, k] * E[k, i]", False),
+    ],
+)
+def test_several_products_at_once(terms: str, taken: bool):
+    large = planned(SEVERAL.format(m=96, n=96, k=96, terms=terms), AVX512, recipes=[CONTRACTION])
+    assert (large.nests[0].recipe == "contraction") is taken
+    if taken:
+        scheduled(SEVERAL.format(m=13, n=33, k=9, terms=terms), AVX512, recipes=[CONTRACTION])
+
+
 SQUARE = """
 def f(A: T.Buffer((24, 24), "float32"), C: T.Buffer((24, 24), "float32")):
     for i, j in T.grid(24, 24):

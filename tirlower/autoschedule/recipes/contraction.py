@@ -10,7 +10,7 @@ The loops may be a block with an init, plain loops over C itself, or plain loops
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -43,7 +43,7 @@ from tirlower.autoschedule.verbs import Verbs
 from tirlower.ir.stmt import BufferStore
 from tirlower.machine.processor import Processor
 from tirlower.machine.tiles import SIDE
-from tirlower.poly import Loop
+from tirlower.poly import Access, Loop
 from tirlower.schedule.handles import LoopRV
 
 __all__ = ["CONTRACTION", "Contraction"]
@@ -96,8 +96,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         if result is None:
             return Refusal(form)
         reduced = reduction.buffer
-        operands = [one for one in update.accesses if not one.is_write and one.buffer is not reduced]
-        if len(operands) != 2:
+        operands = _distinct(one for one in update.accesses if not one.is_write and one.buffer is not reduced)
+        if len(operands) < 2:
             return Refusal("it has not two operands")
         over = strides_of(result)
         spatial = [loop for loop in update.loops if loop in over]
@@ -110,19 +110,22 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         columns = next((loop for loop in spatial if over[loop] == 1), None)
         if columns is None:
             return Refusal("no loop is contiguous in the result")
-        moves = [strides_of(one) for one in operands]
-        mine = [number for number in (0, 1) if columns in moves[number]]
-        if len(mine) != 1:
+        mine = [one for one in operands if columns in strides_of(one)]
+        theirs = [one for one in operands if one not in mine]
+        if not mine or not theirs:
             return Refusal("both operands depend on the columns" if mine else "no operand depends on the columns")
-        b, a = operands[mine[0]], operands[1 - mine[0]]
-        along, across = moves[mine[0]], moves[1 - mine[0]]
-        if any(loop not in along for loop in sums) or any(loop not in across for loop in sums):
+        if any(loop not in strides_of(one) for loop in sums for one in operands):
             return Refusal("an operand is not summed over")
-        mine_alone = [loop for loop in spatial if loop in across and loop not in along]
+        contiguous = all(strides_of(one)[columns] == 1 for one in mine)
+        if len(operands) > 2 and not contiguous:
+            return Refusal("of several operands one is not contiguous along the columns")
+        along = {loop for one in mine for loop in strides_of(one)}
+        mine_alone = [loop for loop in spatial if loop not in along and any(loop in strides_of(one) for one in theirs)]
         rows = max(mine_alone, key=trips, default=None)
         others = tuple(loop for loop in spatial if loop is not columns and loop is not rows)
+        several = max(len(mine), len(theirs))
         return ContractionFacts(
-            (nest,), form, update, target, rows, columns, tuple(sums), others, b, a, along[columns] == 1
+            (nest,), form, update, target, rows, columns, tuple(sums), others, mine[0], theirs[0], contiguous, several
         )
 
     def exact(self, facts: ContractionFacts) -> bool:
@@ -183,7 +186,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         if deep:
             cycles = TILE_CYCLES * -(-m // SIDE) * -(-n // SIDE) * (depth // group // deep) * outer
         else:
-            cycles = self._cycles(m, n, depth // group, rows, columns, lanes) * outer
+            cycles = self._cycles(m, n, depth // group, rows, columns, lanes) * outer * facts.several
         if packed:
             cycles += (TURN_CYCLES if turns(facts.b, facts.columns, columns) else COPY_CYCLES) * n * depth * copies
         seconds = seconds_of(cycles)
@@ -362,6 +365,15 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         elif plan.parallel is not None:
             for loop in tile.outermost:
                 sch.parallel(loop)
+
+
+def _distinct(accesses: Iterable[Access]) -> list[Access]:
+    """Accesses, of those of one element the first."""
+    found: dict[object, Access] = {}
+    for one in accesses:
+        key = None if one.indices is None else tuple(form.key for form in one.indices)
+        found.setdefault((one.data, key), one)
+    return list(found.values())
 
 
 CONTRACTION: Final = Contraction()

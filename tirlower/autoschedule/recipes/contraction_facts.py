@@ -68,6 +68,8 @@ class ContractionFacts(Facts):
     a: Access
     contiguous: bool
     """Whether B is contiguous along the columns as it stands."""
+    several: int
+    """How many products, or what else the update has of them, it adds up at once: operands beside A and B are none of panels."""
 
     @property
     def nest(self) -> Nest:
@@ -178,7 +180,7 @@ def packs(facts: ContractionFacts) -> bool:
     """Whether B may be copied to panels: a matrix, or one for each of some iterations around the tiles. Where A is in the same
     buffer, it is read from the same panels: of all of it, and only where that is needed."""
     b = facts.b
-    if len(facts.sums) != 1 or len(along_tile(facts, b)) != 2:
+    if len(facts.sums) != 1 or len(along_tile(facts, b)) != 2 or facts.several > 1:
         return False
     if is_one_buffer(facts) and (facts.contiguous or facts.others or facts.rows is None):
         return False

@@ -73,7 +73,7 @@ class UnknownContraction(Contraction):
         total = 1
         for loop in facts.update.loops:
             total *= trips(loop)
-        seconds = seconds_of(total / lanes / 2)
+        seconds = seconds_of(total / lanes / 2 * facts.several)
         rule = [f"{rows} x {vectors} vectors of {registers} registers, fewer for what is left"]
         parallel = None
         if processor.threads > 1 and seconds >= PARALLEL_SECONDS:

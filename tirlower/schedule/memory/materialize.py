@@ -15,10 +15,10 @@ from tirlower.schedule.lookups import function_of
 from tirlower.schedule.sites import Change, Edit, Forward, Site
 from tirlower.schedule.step import Step
 
-__all__ = ["MATERIALIZE"]
+__all__ = ["MATERIALIZE", "binding"]
 
 
-def _found(step: Step) -> tuple[Site, Seq, int, Bind]:
+def binding(step: Step) -> tuple[Site, Seq, int, Bind]:
     """The one binding of the name: its sequence with its place, and its number there."""
     name, at = str(step["name"]), step["at"]
     site = step.site(at) if isinstance(at, Handle) else Site(function_of(step.state), ("body",))
@@ -37,7 +37,7 @@ def _found(step: Step) -> tuple[Site, Seq, int, Bind]:
 
 
 def _rewrite(step: Step) -> Change:
-    site, seq, number, bind = _found(step)
+    site, seq, number, bind = binding(step)
     rest = seq.stmts[number + 1 :]
     if not bind.var.dtype.is_scalar or bind.var.dtype.is_handle:
         step.refuse(f"{bind.var.name} has the type {bind.var.dtype}: an element of memory has none such", bind)
