@@ -1,6 +1,6 @@
 """``python -m bench [SECTION]... [--only WORD]...``: the tables that are named, of :data:`SECTIONS`; all without arguments.
 
-``--only`` chooses kernels of ``by_hand`` and of ``rows``, by a class or a part of their names, and of ``corpus``, by a part.
+``--only`` chooses kernels of ``by_hand`` and of ``rows``, by a class or a part of their names, and of ``forms`` and ``corpus``, by a part.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import sys
 
 SECTIONS = (
-    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "rows", "corpus", "graph", "schedule", "launches", "gpu"
+    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "rows", "forms", "corpus", "graph", "schedule", "launches", "gpu"
 )  # fmt: skip
 
 
@@ -36,6 +36,7 @@ def main(chosen: list[str]) -> int:
         compile_time,
         corpus,
         families,
+        forms,
         gpu,
         graph,
         kernels,
@@ -73,6 +74,8 @@ def main(chosen: list[str]) -> int:
         print(by_hand(only), "\n")
     if "rows" in chosen:
         print(rows(only), "\n")
+    if "forms" in chosen:
+        print(forms.report(only), "\n")
     if "corpus" in chosen:
         print(corpus.report(only), "\n")
     if "graph" in chosen:

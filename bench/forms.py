@@ -1,0 +1,255 @@
+"""``python -m bench forms``: computations in the ways in which people write them, scheduled automatically, beside NumPy on one thread.
+
+A product of matrices is written in many ways, as are sums down columns; what is predicted of one is not what is measured of
+another. Sizes are numbers in one column, and come with the call in the other one. ``--only`` chooses by a part of a name.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tirlower as tl
+from bench.measure import Call, human, interleave
+from tirlower.script import parse
+
+__all__ = ["FORMS", "Form", "report"]
+
+SIZE = 320
+ROUNDS = 7
+
+PRODUCT = "A: M, K; B: K, N; C: M, N"
+BY_ROWS = "A: M, K; B: N, K; C: M, N"
+ROWS = "X: M, N; Y: M, N"
+
+
+class Form(NamedTuple):
+    """Arrays by name with their extents, the body, and what NumPy does: with the arrays in their order, the last one filled."""
+
+    arrays: str
+    body: str
+    numpy: Callable[..., object]
+
+    def text(self, known: bool) -> str:
+        """The program, of sizes that are numbers or come with the call."""
+        body, params = self.body, []
+        for one in self.arrays.split("; "):
+            name, shape = one.split(": ")
+            dims = ", ".join(str(SIZE) if known else repr(dim) for dim in shape.split(", "))
+            params.append(f"{name}: T.Buffer(({dims},), 'float32')")
+        if known:
+            body = re.sub(r"\b[MNK]\b", str(SIZE), body)
+        return f"def f({', '.join(params)}):{body}"
+
+
+def _product(a: Any, b: Any, c: Any) -> object:
+    return np.matmul(a, b, out=c)
+
+
+def _sum_down(x: Any, y: Any) -> object:
+    return np.cumsum(x, axis=0, out=y)
+
+
+def _distances(a: Any, b: Any, c: Any) -> object:
+    squares = (a * a).sum(1)[:, None] + (b * b).sum(1)[None] - 2 * (a @ b.T)
+    return np.sqrt(np.maximum(squares, 0, out=squares), out=c)
+
+
+def _layer_norm(x: Any, y: Any) -> object:
+    return np.divide(x - x.mean(1, keepdims=True), np.sqrt(x.var(1, keepdims=True) + np.float32(1e-5)), out=y)
+
+
+FORMS: dict[str, Form] = {
+    "product, sums in C": Form(PRODUCT, """
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[k, j]
+""", _product),
+    "product, an accumulator": Form(PRODUCT, """
+    for i in range(M):
+        for j in range(N):
+            acc = T.float32(0)
+            for k in range(K):
+                acc += A[i, k] * B[k, j]
+            C[i, j] = acc
+""", _product),
+    "product, an accumulator of all": Form(PRODUCT, """
+    acc = T.alloc_buffer((1,), "float32", scope="local")
+    for i, j in T.grid(M, N):
+        acc[0] = T.float32(0)
+        for k in range(K):
+            acc[0] += A[i, k] * B[k, j]
+        C[i, j] = acc[0]
+""", _product),
+    "product, zeros first": Form(PRODUCT, """
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+    for i, j, k in T.grid(M, N, K):
+        C[i, j] += A[i, k] * B[k, j]
+""", _product),
+    "product, i k j": Form(PRODUCT, """
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+    for i, k, j in T.grid(M, K, N):
+        C[i, j] += A[i, k] * B[k, j]
+""", _product),
+    "product, row by row": Form(PRODUCT, """
+    for i in range(M):
+        for j in range(N):
+            C[i, j] = T.float32(0)
+        for k in range(K):
+            for j in range(N):
+                C[i, j] += A[i, k] * B[k, j]
+""", _product),
+    "product, a block": Form(PRODUCT, """
+    for i, j, k in T.grid(M, N, K):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+""", _product),
+    "product, a loop in a block": Form(PRODUCT, """
+    for i, j in T.grid(M, N):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.float32(0)
+            for k in range(K):
+                C[vi, vj] += A[vi, k] * B[k, vj]
+""", _product),
+    "product, zeros by a block": Form(PRODUCT, """
+    for i, j in T.grid(M, N):
+        with T.block("zero"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.float32(0)
+    for i, j, k in T.grid(M, N, K):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+""", _product),
+    "product by a transpose": Form(BY_ROWS, """
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[j, k]
+""", lambda a, b, c: np.matmul(a, b.T, out=c)),
+    "product of a transpose": Form("A: K, M; B: K, N; C: M, N", """
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[k, i] * B[k, j]
+""", lambda a, b, c: np.matmul(a.T, b, out=c)),
+    "product by itself transposed": Form("X: M, K; G: M, M", """
+    for i, j in T.grid(M, M):
+        s = T.float32(0)
+        for q in range(K):
+            s += X[i, q] * X[j, q]
+        G[i, j] = s
+""", lambda x, g: np.matmul(x, x.T, out=g)),
+    "product, ReLU in its loop": Form(PRODUCT, """
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[k, j]
+        C[i, j] = T.max(C[i, j], T.float32(0))
+""", lambda a, b, c: np.maximum(np.matmul(a, b, out=c), 0, out=c)),
+    "two products at once": Form("A: M, K; B: K, N; D: M, K; E: K, N; C: M, N", """
+    for i, j in T.grid(M, N):
+        s = T.float32(0)
+        for k in range(K):
+            s += A[i, k] * B[k, j] - D[i, k] * E[k, j]
+        C[i, j] = s
+""", lambda a, b, d, e, c: np.subtract(a @ b, d @ e, out=c)),
+    "distances": Form(BY_ROWS, """
+    for i, j in T.grid(M, N):
+        s = T.float32(0)
+        for q in range(K):
+            d = A[i, q] - B[j, q]
+            s += d * d
+        C[i, j] = T.sqrt(s)
+""", _distances),
+    "transpose": Form("X: M, N; Y: N, M", """
+    for i in range(M):
+        for j in range(N):
+            Y[j, i] = X[i, j]
+""", lambda x, y: np.copyto(y, x.T)),
+    "layer norm": Form(ROWS, """
+    for i in range(M):
+        s = T.float32(0)
+        for j in range(N):
+            s += X[i, j]
+        mean = s / T.Cast("float32", N)
+        v = T.float32(0)
+        for j in range(N):
+            d = X[i, j] - mean
+            v += d * d
+        inv = T.float32(1) / T.sqrt(v / T.Cast("float32", N) + T.float32(1e-5))
+        for j in range(N):
+            Y[i, j] = (X[i, j] - mean) * inv
+""", _layer_norm),
+    "sums down columns": Form("X: M, N; Y: N", """
+    for j in range(N):
+        s = T.float32(0)
+        for i in range(M):
+            s += X[i, j]
+        Y[j] = s
+""", lambda x, y: np.sum(x, axis=0, out=y)),
+    "running sums down columns": Form(ROWS, """
+    for j in range(N):
+        s = T.float32(0)
+        for i in range(M):
+            s += X[i, j]
+            Y[i, j] = s
+""", _sum_down),
+    "a vector by a matrix": Form("v: M; X: M, N; Y: N", """
+    for j in range(N):
+        s = T.float32(0)
+        for i in range(M):
+            s += v[i] * X[i, j]
+        Y[j] = s
+""", lambda v, x, y: np.matmul(v, x, out=y)),
+}  # fmt: skip
+
+
+def _arguments(form: Form) -> list[Any]:
+    rng = np.random.default_rng(0)
+    shapes = [one.split(": ")[1].split(", ") for one in form.arrays.split("; ")]
+    return [rng.standard_normal([SIZE] * len(shape), dtype=np.float32) for shape in shapes]
+
+
+def compared(form: Form, known: bool) -> dict[str, Call]:
+    """The candidates. Raises AssertionError where they differ by more than the order of sums explains."""
+    func, target = parse(form.text(known)), tl.Target("llvm", num_threads=1)
+    kernels = {"auto": tl.build(func, target), "as written": tl.build(func, target, schedule="none")}
+    calls = {name: Call(kernel, tuple(_arguments(form))) for name, kernel in kernels.items()}
+    calls["numpy"] = Call(form.numpy, tuple(_arguments(form)))
+    for call in calls.values():
+        call()
+    for name in kernels:
+        np.testing.assert_allclose(calls[name].args[-1], calls["numpy"].args[-1], rtol=1e-3, atol=2e-3)  # type: ignore[call-overload]
+    return calls
+
+
+def report(only: Sequence[str] = ()) -> str:
+    """The table: times of auto and NumPy, and NumPy / auto and as written / auto, for both kinds of sizes."""
+    lines = [
+        f"{'sides of ' + str(SIZE):<34}{'auto':>10}{'numpy':>10}{'numpy/auto':>12}{'written/auto':>14}"
+        f"{'any size':>12}{'numpy/auto':>12}{'written/auto':>14}"
+    ]
+    for name, form in FORMS.items():
+        if only and not any(word in name for word in only):
+            continue
+        columns = ""
+        for known in (True, False):
+            timed = interleave(compared(form, known), rounds=ROUNDS, slice_seconds=0.005, clock=time.thread_time)
+            auto = timed["auto"]
+            columns += f"{human(auto.median):>{10 if known else 12}}"
+            columns += f"{human(timed['numpy'].median):>10}" if known else ""
+            columns += f"{timed['numpy'].ratio(auto):>11.2f}x{timed['as written'].ratio(auto):>13.2f}x"
+        lines.append(f"{name:<34}{columns}")
+    return "\n".join(lines)
