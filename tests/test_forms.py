@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bench import forms
@@ -27,4 +29,5 @@ def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forms, "SIZE", 8)
     monkeypatch.setattr(forms, "ROUNDS", 1)
     head, row = forms.report(["by a matrix"]).splitlines()
-    assert head.startswith("sides of 8") and row.startswith("a vector by a matrix") and row.count("x ") + row.endswith("x") == 4
+    assert head.startswith("sides of 8") and row.startswith("a vector by a matrix")
+    assert len(re.findall(r"\d\.\d\dx", row)) == 4
