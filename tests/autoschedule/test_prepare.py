@@ -225,3 +225,16 @@ def test_nests_of_any_size_part() -> None:
     sizes = [dict(zip("MN", each, strict=True)) for each in ((13, 133), (40, 96), (1, 1), (0, 5), (5, 0))]
     found = of_any_size(arrays(OWN["sums so far down the columns"], "M", "N"), sizes, "llvm -num_threads=1")
     assert len(found.nests) > 1 and any(report.recipe for report in found.nests), found.nests
+
+
+def test_functions_of_very_many_scalars_are_not_searched() -> None:
+    lines = "".join(
+        f'    s{k} = T.alloc_buffer((1,), "float32", scope="local")\n    for i{k} in range(4):\n        s{k}[0] = X[i{k}]\n'
+        f"        X[i{k}] = s{k}[0] + T.float32({k})\n"
+        for k in range(40)
+    )
+    head = "def f(X: T.Buffer((4,), 'float32')):\n"
+    assert prepared(parse(head + lines)) is None
+    few = "".join(lines.splitlines(True)[: 4 * 5])
+    found = prepared(parse(head + few))
+    assert found is not None and len([one for one in found.steps if not one.instruction.kind.pure]) == 5

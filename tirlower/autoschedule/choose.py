@@ -38,6 +38,9 @@ BITS = 4.0
 CUT = 0.5
 """What is left of a nest's predicted time where it is cut into several: what they hand on to each other goes through memory."""
 
+CUTS = 8
+"""Nests of a function that are cut to see what recipes make of the parts: the function is looked at anew for each."""
+
 WORTH = 0.9
 """A plan that is predicted to take more of the written loops' time than this is not worth its steps."""
 
@@ -195,23 +198,22 @@ def _each(
     """Schedule nests one after another, with those behind them that their recipes take as well; the reports. Unless they are to
     stay ``whole``, nests that no recipe takes may be cut."""
     reports: list[NestReport] = []
-    at = 0
+    at, cuts = 0, 0 if whole else CUTS
     while at < len(begun.nests):
         made = _next(begun, begun.nests[at : at + TOGETHER], processor, recipes, name)
-        at += len(made)
-        if not whole and len(made) == 1 and made[0].written and not made[0].recipe:
-            made = _cut(begun, begun.nests[at - 1], processor, recipes, made[0]) or made
+        nest, at = begun.nests[at], at + len(made)
+        depth = depth_of_cut(nest.root) if cuts and nest.sum_depth and made[0].written and not made[0].recipe else 0
+        if depth:
+            cuts -= 1
+            made = _cut(begun, nest, depth, processor, recipes, made[0]) or made
         reports += made
     return reports
 
 
 def _cut(
-    begun: _Steps, nest: Nest, processor: Processor, recipes: Sequence[AnyRecipe], left: NestReport
+    begun: _Steps, nest: Nest, depth: int, processor: Processor, recipes: Sequence[AnyRecipe], left: NestReport
 ) -> list[NestReport]:
     """The reports of the nests that one is cut into, where recipes gain from that; none, and nothing changed, where they do not."""
-    depth = depth_of_cut(nest.root) if nest.sum_depth else 0
-    if not depth:
-        return []
     loops, sch = begun.loops, begun.schedule
     earlier = sch.branch()
     try:

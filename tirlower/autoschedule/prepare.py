@@ -28,6 +28,9 @@ P = ParamSpec("P")
 OWN: Final = 1 << 16
 """Elements of an array that takes the place of a scalar of each iteration."""
 
+SCALARS: Final = 32
+"""Scalars that a function may have for them to be looked for."""
+
 UNKNOWN: Final = 1 << 12
 """What a loop that the caller alone knows is taken to run."""
 
@@ -61,11 +64,11 @@ def prepared(func: PrimFunc) -> Schedule | None:
     for handle in handles:
         for bind in [one for one in _body(verbs, handle) if isinstance(one, Bind)]:
             taken += _is_taken(verbs.inline_bind, bind.var.name, at=handle)
-    tried: set[Var] = set()
-    while found := next((one for one in _scalars(sch.mod["main"]) if one[0].data not in tried), None):
-        buffer, loop = found
-        tried.add(buffer.data)
-        taken += _is_taken(verbs.privatize, buffer.name, verbs.loop(selectors(sch.mod["main"])[id(loop)]))
+    now = sch.mod["main"]
+    selected, found = selectors(now), list(_scalars(now))
+    places = [verbs.loop(selected[id(loop)]) for _, loop in found]
+    for (buffer, _), place in zip(found, places, strict=True):
+        taken += _is_taken(verbs.privatize, buffer.name, place)
     return sch if taken else None
 
 
@@ -141,19 +144,22 @@ def _is_of_loops(block: Block) -> bool:
 
 
 def _scalars(func: PrimFunc) -> Iterator[tuple[Buffer, For]]:
-    """The scalars that are allocated outside of the innermost loop around all their uses, with that loop."""
-    free: set[int] | None = None
-    for seq in each(Seq, func.body):
-        for at, one in enumerate(seq.stmts):
-            if isinstance(one, AllocBuffer) and _is_scalar(one.buffer):
-                loop = _only_loop(seq.stmts[at + 1 :], one.buffer.data)
-                if loop is None:
-                    continue
-                if free is None:
-                    roots = [root for root in roots_of(func) if not scheduled_by_hand(root)]
-                    free = {id(inner) for inner in each(For, *roots)}
-                if id(loop) in free:
-                    yield one.buffer, loop
+    """The scalars that are allocated outside of the innermost loop around all their uses, with that loop; none of a function
+    with more than :data:`SCALARS`, each of which would be looked for in all of it."""
+    allocated = [
+        (seq.stmts[at + 1 :], one.buffer)
+        for seq in each(Seq, func.body)
+        for at, one in enumerate(seq.stmts)
+        if isinstance(one, AllocBuffer) and _is_scalar(one.buffer)
+    ]
+    if not 0 < len(allocated) <= SCALARS:
+        return
+    roots = [root for root in roots_of(func) if not scheduled_by_hand(root)]
+    free = {id(inner) for inner in each(For, *roots)}
+    for behind, buffer in allocated:
+        loop = _only_loop(behind, buffer.data)
+        if loop is not None and id(loop) in free:
+            yield buffer, loop
 
 
 def _is_scalar(buffer: Buffer) -> bool:
