@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tirlower as tl
 from tests.autoschedule.scheduled import AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
 from tirlower.autoschedule.prepare import prepared
@@ -238,3 +240,23 @@ def test_functions_of_very_many_scalars_are_not_searched() -> None:
     few = "".join(lines.splitlines(True)[: 4 * 5])
     found = prepared(parse(head + few))
     assert found is not None and len([one for one in found.steps if not one.instruction.kind.pure]) == 5
+
+
+def test_loops_that_run_no_times_need_no_memory() -> None:
+    text = """
+def f(X: T.Buffer((40, 96), "float32"), Y: T.Buffer((40, 96), "float32"), m: T.int32):
+    for j in range(T.min(m, 96)):
+        s = T.float32(0)
+        for i in range(40):
+            s += X[i, j]
+            Y[i, j] = s
+"""
+    found = planned(text, ONE)
+    assert len(found.nests) > 1
+    x = np.random.default_rng(0).standard_normal((40, 96), dtype=np.float32)
+    for m in (96, 50, 1, 0, -5, -(2**31)):
+        results = []
+        for func in (found.written, found.function):
+            results.append(np.zeros_like(x))
+            tl.build(func, schedule="none")(x, results[-1], m)
+        assert results[0].tobytes() == results[1].tobytes(), m

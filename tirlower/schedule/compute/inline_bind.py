@@ -21,6 +21,10 @@ def _check(step: Step) -> Verdict:
     """Legal where the value is the same at each place of the name."""
     _, seq, number, bind = binding(step)
     rest, value = seq.stmts[number + 1 :], bind.value
+    if not value.dtype.is_float:
+        step.refuse(
+            f"{value} is an integer: beside data its type decides how it wraps, in a name or in its place", bind
+        )
     if side_effect(value) > Purity.READS or any(map(may_divide_by_zero, each(Expr, value))):
         step.refuse(f"{value} acts or may fail, and would do so elsewhere, or several times", bind)
     if _is_product(value):
@@ -43,7 +47,7 @@ def _is_product(value: Expr) -> bool:
     """Whether a value is, or may become, a product of floats (``x ** 2``), or the negation of one."""
     while isinstance(value, Mul) and isinstance(value.b, FloatImm) and value.b.value == -1.0:
         value = value.a
-    return isinstance(value, (Mul, Call)) and value.dtype.is_float
+    return isinstance(value, (Mul, Call))
 
 
 def _rewrite(step: Step) -> Change:
@@ -70,7 +74,7 @@ INLINE_BIND = Kind(
     """Put a value that has a name in the place of the name. The opposite of ``bind_expr``.
 
     ``at``: in a loop or block, where there are several of the name. Legal where the value is the same at each of its places: nothing
-    that it reads is written behind it. A product of floats keeps its name, for in a sum it would be rounded with that.
+    that it reads is written behind it. Of floats alone: an integer may wrap in one place and not in the other. A product of floats keeps its name, for in a sum it would be rounded with that.
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse

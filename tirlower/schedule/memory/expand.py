@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import Expr, Var
+from tirlower.ir.expr import Expr, Max, Var, const
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import AllocBuffer, For
 from tirlower.schedule.draft import Draft, Made, ValueStep
@@ -33,9 +33,12 @@ def _make(step: Step) -> Made:
     inside: set[Var] = {stmt.loop_var for _, stmt in step.facts.inside(loop) if isinstance(stmt, For)}
     if any(mentions(extent, inside) for extent in buffer.shape):
         step.refuse(f"the shape of {buffer.name} depends on the loop", alloc, "give it the greatest shape first")
-    target = Buffer(buffer.name, (loop.extent, *buffer.shape), buffer.dtype, scope=buffer.scope, align=buffer.align)
     draft = Draft(step, site.func)
     known = step.analyzer(site)
+    extent, nothing = loop.extent, const(0, loop.extent.dtype)
+    if not known.can_prove(extent >= nothing):  # a loop may run no times, memory is of no negative size
+        extent = Max(extent, nothing)
+    target = Buffer(buffer.name, (extent, *buffer.shape), buffer.dtype, scope=buffer.scope, align=buffer.align)
     at = known.simplify(build.sub(loop.loop_var, loop.min))
 
     def indices(given: Sequence[Expr]) -> list[Expr]:

@@ -9,6 +9,7 @@ from tirlower.ir.functor import substitute
 from tirlower.ir.path import Path
 from tirlower.ir.query import each, mentions
 from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, For, Seq, Stmt
+from tirlower.poly.affine import limits_of
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.lookups import function_of
@@ -41,6 +42,8 @@ def _rewrite(step: Step) -> Change:
     rest = seq.stmts[number + 1 :]
     if not bind.var.dtype.is_scalar or bind.var.dtype.is_handle:
         step.refuse(f"{bind.var.name} has the type {bind.var.dtype}: an element of memory has none such", bind)
+    if not bind.var.dtype.is_float and not _fits(step, site, bind):
+        step.refuse(f"{bind.value} may not fit {bind.var.dtype}: as an index it is exact, and memory wraps", bind)
     shapes = [
         part
         for one in each((For, AllocBuffer, Block), *rest)
@@ -67,16 +70,23 @@ def _rewrite(step: Step) -> Change:
     return Change(Edit(site, new), forward, relabel={})
 
 
+def _fits(step: Step, site: Site, bind: Bind) -> bool:
+    """Whether an integer is proved to be one of its type."""
+    bound = step.analyzer(site).const_int_bound(bind.value)
+    low, high = limits_of(bind.var.dtype)
+    return low <= bound.min_value and bound.max_value <= high
+
+
 MATERIALIZE = Kind(
     "Materialize",
     "materialize",
     (Slot("name", Takes.STRING, attr=True), Slot("at", Takes.PLACE, default=None)),
     _rewrite,
-    """Store a value that has a name in memory of its own, an element, and load it where the name stood; always legal. The opposite
+    """Store a value that has a name in memory of its own, an element, and load it where the name stood. The opposite
     of ``bind_expr``: ``expand`` may give it a dimension then, so that statements which share the value part from each other.
 
     ``at``: in a loop or block, where there are several of the name. Refused where a loop's bounds, a shape or a block are stated
-    with it.
+    with it, and for integers that are not proved to fit their type: as indices they are exact.
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse
