@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
+from bench import forms
 from tests.autoschedule.scheduled import AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
 from tirlower.autoschedule.prepare import prepared
@@ -15,15 +16,12 @@ ONE = AVX512.replace("threads=2", "threads=1")
 
 #: bodies of a product of M x K by K x N
 FORMS = {
-    "a block with the loop of the sum in it": """
-    for i, j in T.grid(M, N):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = T.float32(0)
-            for k in range(K):
-                C[vi, vj] += A[vi, k] * B[k, vj]
-""",
-    "blocks of which one holds two loops": """
+    name: forms.FORMS[f"product, {name}"].body
+    for name in (
+        "a loop in a block", "an accumulator of all", "row by row", "zeros first", "zeros by a block", "ReLU in its loop"
+    )
+} | {
+    "a block with two loops": """
     for i in range(M):
         with T.block("C"):
             vi = T.axis.spatial(M, i)
@@ -31,14 +29,6 @@ FORMS = {
                 C[vi, j] = T.float32(0)
                 for k in range(K):
                     C[vi, j] += A[vi, k] * B[k, j]
-""",
-    "a scalar outside of all loops": """
-    acc = T.alloc_buffer((1,), "float32", scope="local")
-    for i, j in T.grid(M, N):
-        acc[0] = T.float32(0)
-        for k in range(K):
-            acc[0] += A[i, k] * B[k, j]
-        C[i, j] = acc[0]
 """,
     "a scalar between the loops": """
     for i in range(M):
@@ -49,38 +39,7 @@ FORMS = {
                 acc[0, 0] += A[i, k] * B[k, j]
             C[i, j] = acc[0, 0]
 """,
-    "rows one after another": """
-    for i in range(M):
-        for j in range(N):
-            C[i, j] = T.float32(0)
-        for k in range(K):
-            for j in range(N):
-                C[i, j] += A[i, k] * B[k, j]
-""",
-    "zeros first": """
-    for i, j in T.grid(M, N):
-        C[i, j] = T.float32(0)
-    for i, j, k in T.grid(M, N, K):
-        C[i, j] += A[i, k] * B[k, j]
-""",
-    "zeros by a block": """
-    for i, j in T.grid(M, N):
-        with T.block("zero"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = T.float32(0)
-    for i, j, k in T.grid(M, N, K):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            C[vi, vj] += A[vi, vk] * B[vk, vj]
-""",
-    "what is done to a sum behind it": """
-    for i, j in T.grid(M, N):
-        C[i, j] = T.float32(0)
-        for k in range(K):
-            C[i, j] += A[i, k] * B[k, j]
-        C[i, j] = T.max(C[i, j], T.float32(0))
-""",
-}
+}  # fmt: skip
 
 
 def product(body: str, m: object, n: object, k: object) -> str:
@@ -101,12 +60,7 @@ def test_products_in_other_forms(form: str) -> None:
 
 @pytest.mark.parametrize(
     "form",
-    [
-        "a block with the loop of the sum in it",
-        "a scalar outside of all loops",
-        "rows one after another",
-        "zeros by a block",
-    ],
+    ["a loop in a block", "an accumulator of all", "row by row", "zeros by a block"],
 )
 def test_products_of_any_size_in_other_forms(form: str) -> None:
     sizes = [
@@ -146,7 +100,7 @@ def test_what_would_compute_something_else_stays(body: str) -> None:
 
 
 def test_what_a_person_has_scheduled_is_left_alone() -> None:
-    text = product(FORMS["a scalar outside of all loops"], 192, 160, 128)
+    text = product(FORMS["an accumulator of all"], 192, 160, 128)
     assert prepared(parse(text)) is not None
     for hand in ('T.serial(128, annotations={"pragma_unroll": 1})', "T.unroll(128)"):
         mine = text.replace("range(128)", hand)
@@ -185,13 +139,7 @@ OWN = {
         for j in range(N):
             Y[i, j] = (X[i, j] - mean) * inv
 """,
-    "sums so far down the columns": """
-    for j in range(N):
-        s = T.float32(0)
-        for i in range(M):
-            s += X[i, j]
-            Y[i, j] = s
-""",
+    "sums so far down the columns": forms.FORMS["running sums down columns"].body,
     "greatest of each column": """
     for j in range(N):
         s = T.float32(-1000)

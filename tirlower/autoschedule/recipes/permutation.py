@@ -130,10 +130,7 @@ class Permutation(Recipe[_Facts, PermutationPlan]):
         for loop, handle, around in ((facts.along, along, outer), (facts.across, across, [*outer, along])):
             extent = extent_of(loop)
             if extent is None or extent % plan.tile:
-                if extent is None:
-                    sch.peel(handle, beyond=plan.tile)
-                else:
-                    sch.peel(handle, back=extent % plan.tile)
+                sch.peel(handle, beyond=plan.tile)
                 for one in reversed(around):
                     sch.fission(one)
         if plan.square > plan.tile:
