@@ -1,5 +1,5 @@
 """Random programs of naive loops, as people write them: products, chains, sweeps, sums, transposes, triangles, scatters, in any
-order of their loops, at sizes that are numbers or come with the call. ``python -m tests.autoschedule.nests --count 3000`` builds each as a
+order of their loops, windows, padding, at sizes that are numbers or come with the call. ``python -m tests.autoschedule.nests --count 3000`` builds each as a
 build does by default and as it is written, on a stated machine, and compares the bytes that calls leave, arrays that overlap included.
 """
 
@@ -45,7 +45,13 @@ class Nests:
         rng = self.rng
         self.dtype = rng.choice(DTYPES)
         self.symbolic = rng.random() < 0.3
-        self.sizes = {name: rng.choice(SIZES) for name in "nmk"}
+        self.sizes = {name: rng.choice(SIZES) for name in "nmk"} | {name: rng.choice((1, 2, 3, 5, 7)) for name in "uv"}
+        for name, (result, window) in {
+            "h": "nu",
+            "w": "mv",
+        }.items():  # what a window moves over: now and then too small
+            more = rng.choice((-1, 0, 0, 1, 4)) if self.symbolic else rng.choice((0, 0, 1, 4))
+            self.sizes[name] = max(1, self.sizes[result] + self.sizes[window] - 1 + more)
         self.fresh = 0
         body: list[str] = []
         for _ in range(rng.choice((1, 1, 2, 3))):
@@ -71,7 +77,7 @@ class Nests:
 
     def bound(self, size: str) -> str:
         """A size in a loop."""
-        return size if self.symbolic else str(self.sizes[size])
+        return size if self.symbolic or size.isdigit() else str(self.sizes[size])
 
     def array(self, *shape: str, dtype: str = "", old: bool = True) -> str:
         """A parameter of a shape: now and then one that there is already."""
@@ -310,8 +316,74 @@ def _steps(p: Nests) -> list[str]:
     return lines
 
 
+def _window(p: Nests) -> list[str]:
+    """Sums over a window of an array of its own sizes, or of the result's with what is outside left out."""
+    (i, j, u, v), rng = p.loops("n", "m", "u", "v"), p.rng
+    padded, known = rng.random() < 0.5, rng.random() < 0.5
+    over = [str(p.sizes[name]) if known else name for name in "uv"]
+    x = p.array(*(("n", "m") if padded else ("h", "w")))
+    taps, y = p.array(*over), p.array("n", "m", old=False)
+    ends = [p.sizes[name] // 2 for name in "uv"] if padded else [0, 0]
+    at = [f"{a[0]} + {b[0]}" + (f" - {c}" if c else "") for a, b, c in zip((i, j), (u, v), ends, strict=True)]
+    there = " and ".join(f"0 <= {a} and {a} < {p.bound(size)}" for a, size in zip(at, "nm", strict=True))
+    total, read = f"{y}[{i[0]}, {j[0]}]", f"{x}[{', '.join(at)}]"
+    choice = padded and rng.random() < 0.4
+    if choice:
+        read = f"T.if_then_else({there}, {read}, T.{p.dtype}(0))"
+    tap = f"{taps}[{u[0]}, {v[0]}]"
+    update = rng.choice(("{0} + {1} * {2}", "{0} + {1} * {2}", "T.max({0}, {1} + {2})")).format(total, read, tap)
+    inner = [f"for {u[0]} in range({p.bound(over[0])}):", f"    for {v[0]} in range({p.bound(over[1])}):"]
+    body = [f"        if {there}:", "    "] if padded and not choice else ["", ""]
+    lines = [*inner, *filter(None, body[:1]), f"        {body[1]}{total} = {update}"]
+    first = f"{total} = T.{p.dtype}(0)"
+    if rng.random() < 0.3:
+        a, b = p.loops("n", "m")
+        return p.nest([a, b], [f"{y}[{a[0]}, {b[0]}] = T.{p.dtype}(0)"]) + p.nest([i, j], lines)
+    return p.nest([i, j], [first, *lines])
+
+
+def _once(p: Nests) -> list[str]:
+    """What the first or the last iteration of a sum does alone."""
+    (i, j, k), rng = p.loops("n", "m", "k"), p.rng
+    a, b, c = p.array("n", "k"), p.array("k", "m"), p.array("n", "m", old=False)
+    total, term = f"{c}[{i[0]}, {j[0]}]", f"{a}[{i[0]}, {k[0]}] * {b}[{k[0]}, {j[0]}]"
+    if rng.random() < 0.4:
+        body = [f"if {k[0]} == 0:", f"    {total} = {term}", "else:", f"    {total} = {total} + {term}"]
+    else:
+        body = [f"if {k[0]} == 0:", f"    {total} = T.{p.dtype}(1)", f"{total} = {total} + {term}"]
+    if rng.random() < 0.4:
+        d = rng.choice((c, p.array("n", "m")))
+        body += [f"if {k[0]} == {p.bound('k')} - 1:", f"    {d}[{i[0]}, {j[0]}] = {total} * T.{p.dtype}(2)"]
+    return p.nest([i, j, k], body)
+
+
+def _rim(p: Nests) -> list[str]:
+    """A stencil that leaves the rim as it is, or sets it."""
+    (i, j), rng = p.loops("n", "m"), p.rng
+    a, b = p.array("n", "m"), p.array("n", "m", old=False)
+    low, high = rng.randrange(3), rng.randrange(3)
+    inside = [f"{x[0]} >= {low} and {x[0]} < {p.bound(x[1])} - {high}" for x in rng.sample((i, j), rng.choice((1, 2)))]
+    taps = [f"{a}[{i[0]}, {j[0]}]"]
+    if len(inside) == 2:
+        taps += [f"{a}[{i[0]} - {low}, {j[0]} + {high}]", f"{a}[{i[0]} + {high}, {j[0]} - {low}]"]
+    body = [f"if {' and '.join(inside)}:", f"    {b}[{i[0]}, {j[0]}] = {p.value(taps)}"]
+    if rng.random() < 0.6:
+        body += ["else:", f"    {b}[{i[0]}, {j[0]}] = {a}[{i[0]}, {j[0]}]"]
+    return p.nest([i, j], body)
+
+
+def _apart(p: Nests) -> list[str]:
+    """What reads arrays of other sizes than those that the loops have: sound for some calls alone."""
+    (i, j) = p.loops("n", "m")
+    a, b = p.array("h", "w"), p.array("n", "m", old=False)
+    terms = [f"{a}[{i[0]}, {j[0]}]", f"{a}[0, {j[0]}]", *([f"{a}[{i[0]} + 1, 0]"] if p.symbolic else [])]
+    terms = p.rng.sample(terms, p.rng.randrange(1, 3))
+    return p.nest([i, j], [f"{b}[{i[0]}, {j[0]}] = {p.value(terms)}"])
+
+
 KINDS = (
     _elementwise, _elementwise, _chain, _product, _product, _block, _sums, _softmax, _rows, _rows, _transpose, _stencil, _triangle, _carried, _odd, _histogram, _steps,
+    _window, _window, _once, _rim, _apart,
 )  # fmt: skip
 
 
@@ -339,8 +411,8 @@ def check(seed: int) -> bool:
         calls.append([b if at == a else at for at in calls[0]])
     for call in calls:
         ones, others = ([one.copy() for one in first] for _ in range(2))
-        plain(*[ones[at] for at in call])
-        made(*[others[at] for at in call])
+        errors = [_called(kernel, [mine[at] for at in call]) for kernel, mine in ((plain, ones), (made, others))]
+        assert errors[0] == errors[1], f"seed {seed}, call {call}: {errors}:\n{program.text}\n{made.schedule}"
         for at, (one, other) in enumerate(zip(ones, others, strict=True)):
             if exact:
                 assert one.tobytes() == other.tobytes(), (
@@ -352,6 +424,15 @@ def check(seed: int) -> bool:
                     err_msg=f"seed {seed}, call {call}, A{at}:\n{program.text}\n{made.schedule}",
                 )  # fmt: skip
     return bool(made.schedule.insts)
+
+
+def _called(kernel: tl.Kernel, arguments: list[Any]) -> str:
+    """Call a kernel; what it says where an access is outside."""
+    try:
+        kernel(*arguments)
+    except tl.BoundsError as error:
+        return str(error)
+    return ""
 
 
 def _values(rng: np.random.Generator, dtype: str, shape: list[int]) -> Any:

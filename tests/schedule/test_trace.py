@@ -186,3 +186,22 @@ def test_files_of_traces(tmp_path: Any) -> None:
     other: Any = tl.Schedule(func)
     names["schedule"](other)
     assert_structural_equal(other.mod, sch.mod)
+
+
+def test_look_ups_that_only_a_keyword_argument_uses_stay() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
+    for i in range(16):
+        A[i] = n
+    for i in range(16):
+        B[i] = A[i]
+""")
+    sch = tl.Schedule(func)
+    first, _, last = sch.loop("i#0"), sch.loop("i#1"), sch.loop("i#1")
+    sch.specialize(first, "n == 1", upto=last)
+    short = sch.trace.simplified(False)
+    assert len(short.insts) == 3
+    other = tl.Schedule(func)
+    short.apply_to_schedule(other)
+    assert_structural_equal(other.mod["main"], sch.mod["main"])

@@ -5,18 +5,20 @@ A refused step takes a candidate back whole, and the next one is tried; where no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import cast
 
 from tirlower.analysis.call_graph import calls_of
+from tirlower.autoschedule.borders import borders_of, without_borders
 from tirlower.autoschedule.classify import Nest, nests_of, roots_of, selectors, title_of
 from tirlower.autoschedule.explain import PART_OF_ANOTHER, NestReport
 from tirlower.autoschedule.model import written_seconds
-from tirlower.autoschedule.prepare import cut, depth_of_cut, prepared
+from tirlower.autoschedule.prepare import cut, depth_of_cut, prepared, where_all_is_inside
 from tirlower.autoschedule.recipe import AnyRecipe, Bid, Handles, Refusal
 from tirlower.autoschedule.recipes import RECIPES
+from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.work import instances
 from tirlower.diagnostics import ScheduleError, TransformError
@@ -165,7 +167,12 @@ def _function(
         return ScheduledFunction(func, tuple(NestReport(func.name, title_of(root), why=why) for root in roots_of(func)))
     ahead = prepared(func)
     now = func if ahead is None else ahead.mod["main"]
-    steps = _Steps(now, nests_of(now, any_order), ahead)
+    nests = nests_of(now, any_order)
+    versions = where_all_is_inside(now, nests, ahead)
+    if versions is not None:
+        ahead, now = versions, versions.mod["main"]
+        nests = nests_of(now, any_order)
+    steps = _Steps(now, nests, ahead)
     reports = _each(steps, processor, recipes, func.name)
     return ScheduledFunction(func, tuple(reports), steps.begun if any(report.recipe for report in reports) else None)
 
@@ -196,36 +203,65 @@ def _each(
     begun: _Steps, processor: Processor, recipes: Sequence[AnyRecipe], name: str, *, whole: bool = False
 ) -> list[NestReport]:
     """Schedule nests one after another, with those behind them that their recipes take as well; the reports. Unless they are to
-    stay ``whole``, nests that no recipe takes may be cut."""
+    stay ``whole``, what stands at the borders of a nest may be taken from it, and nests that no recipe takes may be cut."""
     reports: list[NestReport] = []
     at, cuts = 0, 0 if whole else CUTS
     while at < len(begun.nests):
-        made = _next(begun, begun.nests[at : at + TOGETHER], processor, recipes, name)
-        nest, at = begun.nests[at], at + len(made)
-        depth = depth_of_cut(nest.root) if cuts and nest.sum_depth and made[0].written and not made[0].recipe else 0
-        if depth:
+        nest = begun.nests[at]
+        borders = borders_of(nest) if cuts and not nest.left else ()
+        if borders:
             cuts -= 1
-            made = _cut(begun, nest, depth, processor, recipes, made[0]) or made
+            apart = partial(without_borders, cast("Verbs", begun.schedule), nest, borders, begun.loops)
+            left = NestReport(name, "", written=written_seconds(nest, processor))
+            made = _apart(begun, nest, apart, processor, recipes, left, borders=True)
+            if made:
+                reports += made
+                at += 1
+                continue
+        depth = depth_of_cut(nest.root) if cuts and nest.sum_depth and not nest.left else 0
+        handles = [begun.loops[loop] for loop in nest.loops[:depth]]
+        earlier = begun.schedule.branch() if depth else None
+        made = _next(begun, begun.nests[at : at + TOGETHER], processor, recipes, name)
+        at += len(made)
+        if earlier is not None and made[0].recipe in ("", FALLBACK.name):
+            cuts -= 1
+            taken = begun.schedule.branch()
+            begun.schedule.become(earlier)
+            parts = partial(cut, cast("Verbs", begun.schedule), handles)
+            found = _apart(begun, nest, parts, processor, recipes, made[0])
+            if found:
+                made = found
+            else:
+                begun.schedule.become(taken)
         reports += made
     return reports
 
 
-def _cut(
-    begun: _Steps, nest: Nest, depth: int, processor: Processor, recipes: Sequence[AnyRecipe], left: NestReport
+def _apart(
+    begun: _Steps,
+    nest: Nest,
+    steps: Callable[[], set[int]],
+    processor: Processor,
+    recipes: Sequence[AnyRecipe],
+    left: NestReport,
+    borders: bool = False,
 ) -> list[NestReport]:
-    """The reports of the nests that one is cut into, where recipes gain from that; none, and nothing changed, where they do not."""
-    loops, sch = begun.loops, begun.schedule
-    earlier = sch.branch()
+    """The reports of the nests that one becomes by some steps, which give the outermost loops that stay as they were written (by
+    identity), where recipes gain from that; none, and nothing changed, where they do not."""
+    sch = begun.schedule
+    earlier, before = sch.branch(), {id(root) for root in roots_of(sch.mod["main"])}
     try:
-        made = cut(cast("Verbs", sch), [loops[loop] for loop in nest.loops[:depth]])
+        written = steps()
     except ScheduleError:
         sch.become(earlier)
         return []
-    func, roots = sch.mod["main"], {id(sch.get(one)) for one in made}
-    parts = [one for one in nests_of(func, nest.any_order) if id(one.root) in roots]
+    func = sch.mod["main"]
+    parts = [one for one in nests_of(func, nest.any_order) if id(one.root) not in before | written]
+    if borders:  # they hand nothing on to each other: no chains of them
+        parts = [replace(one, branch=id(one.root)) for one in parts]
     reports = _each(_Steps(func, parts, sch), processor, recipes, left.function, whole=True)
     seconds = sum(report.seconds or report.written for report in reports)
-    if seconds > CUT * left.written or not any(report.recipe for report in reports):
+    if seconds > CUT * (left.seconds or left.written) or not any(report.recipe for report in reports):
         sch.become(earlier)
         return []
     return reports
@@ -259,7 +295,8 @@ def _next(
     if first.left:
         return [NestReport(name, first.title, why=first.left)]
     written = written_seconds(first, processor)
-    free = next((at for at, nest in enumerate(nests) if nest.left), len(nests))
+    apart = (at for at, nest in enumerate(nests) if nest.left or nest.branch != first.branch)
+    free = next(apart, len(nests))
     notes: list[str] = []
     for part, before, bid in _bids(nests[:free], processor, recipes, notes):
         if part > WORTH:

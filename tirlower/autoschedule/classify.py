@@ -6,7 +6,7 @@ blocks, plain loops and local accumulators look alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -18,8 +18,8 @@ from tirlower.ir.expr import IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.node import Node
 from tirlower.ir.query import each, statements
-from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, For, ForKind, Seq, Stmt, While
-from tirlower.poly import Access, Loop, Scop, Statement, check_bounds, extract
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, For, ForKind, IfThenElse, Seq, Stmt, While
+from tirlower.poly import Access, AccessBounds, Loop, Scop, Statement, check_bounds, extract
 
 __all__ = [
     "Nest",
@@ -44,7 +44,8 @@ class Nest:
     """An outermost loop of a function, what stands in it, and why it is to be left alone, if it is.
 
     ``loops`` and ``statements`` are the Scop's, in the order of the text. ``any_order`` says that sums of floats may be added
-    up in any order, whatever the program says.
+    up in any order, whatever the program says. ``branch`` is the innermost choice that it stands in, by identity; ``open``
+    are the accesses for which it is left alone because they are not proved inside their buffers.
     """
 
     func: PrimFunc
@@ -54,6 +55,8 @@ class Nest:
     statements: tuple[Statement, ...]
     left: str = ""
     any_order: bool = False
+    branch: int = 0
+    open: tuple[AccessBounds, ...] = ()
 
     @property
     def title(self) -> str:
@@ -146,7 +149,7 @@ def selectors(func: PrimFunc) -> dict[int, str]:
 
 def roots_of(func: PrimFunc) -> list[For]:
     """The outermost loops of a function, in the order of the text."""
-    return list(_outermost(func.body))
+    return [root for root, _ in _outermost(func.body)]
 
 
 def title_of(root: For) -> str:
@@ -228,54 +231,58 @@ def nests_of(func: PrimFunc, any_order: bool = False) -> list[Nest]:
     >>> nest.title, [str(strides_of(access)) for access in nest.accesses()]
     ('B over i, j', ['{<loop i>: 1}', '{<loop i>: 4, <loop j>: 1}', '{<loop i>: 1}'])
     """
-    roots = roots_of(func)
+    roots = list(_outermost(func.body))
     if not roots:
         return []
     scop = extract(func)
-    loops: dict[int, list[Loop]] = {id(root): [] for root in roots}
-    found: dict[int, list[Statement]] = {id(root): [] for root in roots}
+    loops: dict[int, list[Loop]] = {id(root): [] for root, _ in roots}
+    found: dict[int, list[Statement]] = {id(root): [] for root, _ in roots}
     for loop in scop.loops:
         if id(loop.nest[0].node) in loops:
             loops[id(loop.nest[0].node)].append(loop)
     for statement in scop.statements:
         if statement.loops and id(statement.loops[0].node) in found:
             found[id(statement.loops[0].node)].append(statement)
-    guarded = _guarded(scop)
-    return [
-        Nest(
-            func,
-            scop,
-            root,
-            tuple(loops[id(root)]),
-            tuple(found[id(root)]),
-            _left(scop, root, loops[id(root)], found[id(root)], guarded),
-            any_order,
-        )
-        for root in roots
-    ]
+    open_ = _open(scop)
+    made: list[Nest] = []
+    for root, branch in roots:
+        around, inside = loops[id(root)], tuple(found[id(root)])
+        guarded = tuple(one for statement in inside for one in open_.get(id(statement), ()))
+        left = _left(scop, root, around, inside)
+        if guarded and not left:
+            left = f"{guarded[0].access.text} is not proved to be inside its buffer, and is checked as it runs"
+            made.append(Nest(func, scop, root, tuple(around), inside, left, any_order, branch, guarded))
+        else:
+            made.append(Nest(func, scop, root, tuple(around), inside, left, any_order, branch))
+    return made
 
 
-def _outermost(stmt: Stmt) -> Iterator[For]:
+def _outermost(stmt: Stmt, branch: int = 0) -> Iterator[tuple[For, int]]:
+    """The outermost loops under a statement, each with the innermost choice around it."""
     if isinstance(stmt, For):
-        yield stmt
+        yield stmt, branch
     elif isinstance(stmt, Seq):
         for one in stmt.stmts:
-            yield from _outermost(one)
+            yield from _outermost(one, branch)
+    elif isinstance(stmt, IfThenElse):
+        for case in (stmt.then_case, stmt.else_case):
+            if case is not None:
+                yield from _outermost(case, id(case))
     elif isinstance(stmt, (AttrStmt, Block)) and not (isinstance(stmt, Block) and stmt.iters):
-        yield from _outermost(stmt.body)
+        yield from _outermost(stmt.body, branch)
 
 
-def _guarded(scop: Scop) -> Mapping[int, str]:
-    """The statements with an access that is not proved to be inside its buffer, by identity, with its text."""
-    return {
-        id(found.access.statement): found.access.text
-        for found in check_bounds(scop)
-        if not (found.verdict.proved and found.inside_source)
-    }
+def _open(scop: Scop) -> dict[int, list[AccessBounds]]:
+    """The accesses that are not proved to be inside their buffers, by their statements' identity."""
+    made: dict[int, list[AccessBounds]] = {}
+    for found in check_bounds(scop):
+        if not (found.verdict.proved and found.inside_source):
+            made.setdefault(id(found.access.statement), []).append(found)
+    return made
 
 
-def _left(scop: Scop, root: For, loops: list[Loop], found: list[Statement], guarded: Mapping[int, str]) -> str:
-    """Why a nest is to be left alone; nothing where it is not."""
+def _left(scop: Scop, root: For, loops: Sequence[Loop], found: Sequence[Statement]) -> str:
+    """Why a nest is to be left alone, whatever is proved of its accesses; nothing where it is not."""
     said = scheduled_by_hand(root)
     if said:
         return said
@@ -284,9 +291,6 @@ def _left(scop: Scop, root: For, loops: list[Loop], found: list[Statement], guar
     for loop in loops:
         if loop.leaves or loop.continues or not loop.regular:
             return f"the loop `{loop.name}` may end early"
-    for statement in found:
-        if id(statement) in guarded:
-            return f"{guarded[id(statement)]} is not proved to be inside its buffer, and is checked as it runs"
     for statement in found:
         if any(access.buffer is None or access.indices is None for access in statement.accesses):
             return "it reaches memory through a pointer"

@@ -7,21 +7,25 @@ one does.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, ParamSpec, cast
 
-from tirlower.autoschedule.classify import roots_of, scheduled_by_hand, selectors
+from tirlower.autoschedule.classify import Nest, roots_of, scheduled_by_hand, selectors
+from tirlower.autoschedule.once import asked_once, take_out
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.diagnostics import ScheduleError
+from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterKind
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.query import each, has, mentions
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BufferStore, For, Seq, Stmt
+from tirlower.poly import where_inside
 from tirlower.schedule.handles import LoopRV
 from tirlower.schedule.schedule import Schedule
 
-__all__ = ["cut", "depth_of_cut", "prepared"]
+__all__ = ["cut", "depth_of_cut", "prepared", "where_all_is_inside"]
 
 P = ParamSpec("P")
 
@@ -54,16 +58,24 @@ def prepared(func: PrimFunc) -> Schedule | None:
     roots = [root for root in roots_of(func) if not scheduled_by_hand(root)]
     blocks = [block.name for block in each(Block, *roots) if _is_of_loops(block)]
     named = [loop for loop in each(For, *roots) if _names_operands(loop)]
-    if not blocks and not named and not any(True for _ in _scalars(func)):
+    once = [(one, root) for root in roots for one in asked_once(root)]
+    if not blocks and not named and not once and not any(True for _ in _scalars(func)):
         return None
     sch = Schedule(func)
     verbs = cast("Verbs", sch)
     selected = selectors(func)
     handles = [verbs.loop(selected[id(loop)]) for loop in named]
+    ends = [(one, verbs.loop(selected[id(one.loop)]), verbs.loop(selected[id(root)])) for one, root in once]
     taken = sum(_is_taken(verbs.as_loops, name) for name in blocks)
     for handle in handles:
         for bind in [one for one in _body(verbs, handle) if isinstance(one, Bind)]:
             taken += _is_taken(verbs.inline_bind, bind.var.name, at=handle)
+    for one, loop, root in ends:
+        earlier = sch.branch()
+        if _is_taken(take_out, verbs, one, loop, root):
+            taken += 1
+        else:
+            sch.become(earlier)
     now = sch.mod["main"]
     selected, found = selectors(now), list(_scalars(now))
     places = [verbs.loop(selected[id(loop)]) for _, loop in found]
@@ -72,21 +84,48 @@ def prepared(func: PrimFunc) -> Schedule | None:
     return sch if taken else None
 
 
-def cut(verbs: Verbs, loops: Sequence[LoopRV]) -> list[LoopRV]:
-    """Cut a nest with several statements in its innermost common loop into a nest of each: the handles of the outermost loops.
-    What an iteration has of its own, scalars and names, becomes an array of the iterations.
+def where_all_is_inside(func: PrimFunc, nests: Sequence[Nest], begun: Schedule | None) -> Schedule | None:
+    """A schedule of a function (``begun``, where steps were taken) with a version for the sizes of which all accesses of its nests
+    are inside their buffers, beside the one that checks them as it runs; None where there are no such sizes to be told.
+
+    >>> from tirlower.script import parse
+    >>> func = parse('''
+    ... def f(n: T.int32, m: T.int32, A: T.Buffer((n,), "int32"), B: T.Buffer((m,), "int32")):
+    ...     for i in range(m):
+    ...         B[i] = A[i]
+    ... ''')
+    >>> made = where_all_is_inside(func, nests_of(func), None)
+    >>> print(made.mod["main"].body.condition)
+    T.Cast("int64", m) <= T.Cast("int64", n)
+    """
+    told = [one for one in nests if one.open]
+    conditions = [where_inside(one.scop, one.open) for one in told]
+    known = [(one, condition) for one, condition in zip(told, conditions, strict=True) if condition is not None]
+    if not known:
+        return None
+    sch = begun or Schedule(func)
+    verbs, selected = cast("Verbs", sch), selectors(func)
+    handles = [verbs.loop(selected[id(one.root)]) for one in (nests[0], *(one for one, _ in known), nests[-1])]
+    both = functools.reduce(build.logical_and, [condition for _, condition in known])
+    if not _is_taken(verbs.specialize, handles[0], str(both), upto=handles[-1]):
+        for handle, (_, condition) in zip(handles[1:-1], known, strict=True):
+            _is_taken(verbs.specialize, handle, str(condition))
+    return sch
+
+
+def cut(verbs: Verbs, loops: Sequence[LoopRV]) -> set[int]:
+    """Cut a nest with several statements in its innermost common loop into a nest of each; no outermost loop stays as it was. What an iteration has of its own, scalars and names, becomes an array of the iterations.
 
     Raises :class:`~tirlower.diagnostics.ScheduleError` where the order of what they do would change; nothing is changed then
     but by steps that were taken before.
     """
-    made: list[LoopRV] = []
     for loop in reversed(loops):
         for name in [one.var.name for one in _body(verbs, loop) if isinstance(one, Bind)]:
             verbs.materialize(name, at=loop)
         for name in [one.buffer.name for one in _body(verbs, loop) if isinstance(one, AllocBuffer)]:
             verbs.expand(name, loop)
-        made = verbs.fission(loop)
-    return made
+        verbs.fission(loop)
+    return set()
 
 
 def _body(verbs: Verbs, loop: LoopRV) -> tuple[Stmt, ...]:

@@ -87,7 +87,7 @@ class Verbs(Protocol):
     def peel(self, loop: LoopRV, front: int = 0, back: int = 0, *, beyond: int = 0) -> list[LoopRV]:
         """Give the first and the last iterations of a loop, or those beyond a multiple, loops of their own."""
 
-    def specialize(self, where: LoopRV | BlockRV | str, *conditions: str) -> None:
+    def specialize(self, where: LoopRV | BlockRV | str, *conditions: str, upto: LoopRV | None = None) -> None:
         """Write a statement once more for where a condition holds."""
 
     def prefetch(self, buffer: str, loop: LoopRV, of: LoopRV, *, ahead: int = 1) -> None:

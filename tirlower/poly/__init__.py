@@ -12,6 +12,7 @@ from tirlower.poly.extract import extract
 from tirlower.poly.extract_calls import PureFunctions
 from tirlower.poly.footprint import Footprint, footprint
 from tirlower.poly.in_place import in_place
+from tirlower.poly.inside import where_inside
 from tirlower.poly.isl import Solver, available
 from tirlower.poly.legality import (
     Race,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tirlower.arith.intervals import INF
@@ -20,7 +20,7 @@ from tirlower.poly.scop import Access, Scop
 from tirlower.poly.to_isl import parameters
 from tirlower.poly.verdict import PROVED, Verdict, Witness
 
-__all__ = ["AccessBounds", "check_bounds"]
+__all__ = ["AccessBounds", "check_bounds", "domain_of", "ways_out"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _check(conflicts: Conflicts, access: Access) -> tuple[Verdict, tuple[int, ..
     unknown: Verdict | None = None
     open_: list[int] = []
     for axis, (index, extent) in enumerate(zip(access.indices or (), access.extents or (), strict=True)):
-        ways = _ways_out(scop, access, index, extent)
+        ways = ways_out(scop, access, index, extent)
         if ways and not _flattened_inside(scop, access, index, extent):
             found = _axis(conflicts, access, axis, [at_least(way) for way in ways])
             if found.refuted:
@@ -95,8 +95,8 @@ def _check(conflicts: Conflicts, access: Access) -> tuple[Verdict, tuple[int, ..
     return PROVED if unknown is None else unknown, tuple(open_)
 
 
-def _ways_out(scop: Scop, access: Access, index: Form, extent: Form) -> list[Form]:
-    """Below 0 and past the end, as forms that are at least 0 then; without what intervals or one condition exclude."""
+def ways_out(scop: Scop, access: Access, index: Form, extent: Form) -> list[Form]:
+    """How a subscript goes outside: below 0 and past the end, as forms that are at least 0 then; without what intervals or one condition exclude."""
     ways = [way for way in ((-index).shifted(-1), index - extent) if scop.space.interval(way)[1] >= 0]
     if not ways:
         return ways
@@ -111,9 +111,9 @@ def _in_source(conflicts: Conflicts, access: Access) -> bool:
     assert source is not None  # asked of matched regions only
     sizes = Converter(scop.space, set())
     for index, extent in zip(indices, source.shape, strict=True):
-        ways = _ways_out(scop, access, index, sizes.lin(extent))
+        ways = ways_out(scop, access, index, sizes.lin(extent))
         if ways:
-            system = _domain(scop, access)
+            system = domain_of(scop, access)
             system.add(any_of([at_least(way) for way in ways]), BOTH)
             found = system.solve(conflicts.solver)
             if found.status != "empty":
@@ -130,7 +130,7 @@ def _axis(conflicts: Conflicts, access: Access, axis: int, ways: list[Condition]
     if free:
         found = Outcome("found", False, None, free)
     else:
-        system = _domain(scop, access)
+        system = domain_of(scop, access)
         system.add(any_of(ways), BOTH)
         found = system.solve(conflicts.solver)
     if found.status != "empty" and not (found.status == "found" and found.exact):
@@ -195,11 +195,24 @@ def _unrelated(scop: Scop, access: Access, ways: list[Condition]) -> str:
     return ""
 
 
-def _domain(scop: Scop, access: Access) -> System:
+def domain_of(scop: Scop, access: Access) -> System:
+    """When an access runs: the sizes and iterations."""
+    return _domain(scop, access, access.conditions)
+
+
+def _domain(scop: Scop, access: Access, conditions: Sequence[Condition]) -> System:
     system = System(scop.space, frozenset(scop.space.iterated))
-    for condition in (*scop.context, *access.conditions, *(c for loop in access.loops for c in loop.conditions)):
+    for condition in (*scop.context, *conditions, *(c for loop in access.loops for c in loop.conditions)):
         system.add(condition, BOTH)
     return system
+
+
+def _whatever_the_branch(scop: Scop, access: Access) -> System:
+    """When an access runs, or would in another branch of the choices around its nest: of several versions for sizes, one may be
+    there for those that are wrong."""
+    stated = {id(condition) for _, _, condition in scop.asserted}
+    around = access.conditions[: len(access.conditions) - len(access.guards)]
+    return _domain(scop, access, [*(one for one in around if id(one) in stated), *access.guards])
 
 
 def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> bool:
@@ -210,7 +223,7 @@ def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> boo
     if not scop.exact(access) or not all(way.is_exact for way in ways):
         return False
     params: list[tuple[int, Dim]] = [(BOTH, var) for var in parameters(scop)]
-    plain = _domain(scop, access)
+    plain = _whatever_the_branch(scop, access)
     plain_rows = plain.copy()
     for index in access.indices or ():
         plain_rows.row(index, BOTH)
@@ -228,7 +241,7 @@ def _certain(conflicts: Conflicts, access: Access, ways: list[Condition]) -> boo
         return True
     if not available():
         return False
-    outside = _domain(scop, access)
+    outside = _whatever_the_branch(scop, access)
     outside.add(any_of(ways), BOTH)
     try:
         return covered(plain, params, [(outside, params)], conflicts.solver) is True

@@ -305,7 +305,7 @@ class _Extractor:
         self.scop.loops.append(loop)
         before, self.loops = self.loops, loop.nest
         outer = self.entered, self.passed
-        self.entered = len(self.conditions)
+        self.entered = loop.given = len(self.conditions)
         self.conv.loops = tuple(each.var for each in self.loops)
         if isinstance(loop.node, While):
             self.header(loop.node, loop.node.condition)

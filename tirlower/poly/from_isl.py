@@ -66,7 +66,7 @@ def _set_of(expr: isl.AstExpr, names: Mapping[str, isl.PwAff]) -> isl.Set:
     return compared[op](a, b)
 
 
-def from_ast(expr: isl.AstExpr, names: Mapping[str, Var]) -> Expr:
+def from_ast(expr: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
     """A computation of isl as an expression."""
     kind: object = expr.get_type()  # a number, say the stubs of islpy: it is of the enumeration
     if kind == isl.ast_expr_type.int:

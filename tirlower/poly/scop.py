@@ -47,13 +47,14 @@ class Loop:
     ``var`` is its variable (one of its own for a while loop); ``start`` and ``extent`` its bounds as forms;
     ``conditions`` what they say about the variable; ``order`` its place in the text; ``leaves`` the statements that
     leave it early, ``continues`` those that end an iteration of it; ``regular`` says that its iterations are known exactly;
-    ``overflows`` that its variable may leave its type.
+    ``overflows`` that its variable may leave its type; ``given`` is how many conditions stand around it.
     """
 
     __slots__ = (
         "conditions",
         "continues",
         "extent",
+        "given",
         "leaves",
         "node",
         "order",
@@ -83,6 +84,7 @@ class Loop:
         self.order = order
         self.regular = isinstance(node, For)
         self.overflows = False
+        self.given = 0
         self.leaves: list[Stmt] = []
         self.continues: list[Stmt] = []
 
@@ -203,6 +205,11 @@ class Access:
     def order(self) -> int:
         """Its place in the text."""
         return self.statement.order
+
+    @property
+    def guards(self) -> tuple[Condition, ...]:
+        """The conditions inside of its outermost loop: those around that one hold for the whole nest, or of nothing in it."""
+        return self.conditions[self.loops[0].given :] if self.loops else self.conditions
 
     @property
     def regular(self) -> bool:

@@ -258,7 +258,7 @@ class Trace:
             if inst.kind.pure and not any(output in used for output in inst.outputs):
                 continue
             kept.append(inst)
-            used.update(value for one in inst.inputs for value in _handles(one))
+            used.update(value for one in (*inst.inputs, *inst.extra.values()) for value in _handles(one))
         kept.reverse()
         return Trace(kept, {one: value for one, value in self.decisions.items() if one in kept}, self._records)
 

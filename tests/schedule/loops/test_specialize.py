@@ -8,7 +8,7 @@ import pytest
 import tirlower as tl
 from tests.checking import executes_alike, roundtrips
 from tests.schedule.loops.test_reverse import again
-from tirlower.diagnostics import BadArgument
+from tirlower.diagnostics import BadArgument, ScheduleError
 from tirlower.script import parse
 
 TEXT = """
@@ -39,6 +39,63 @@ def test_all_cases(conditions: list[str], where: str) -> None:
         func, sch.mod["main"], inputs=[[np.ones((n, 4), "int32"), k] for n in (0, 1, 3, 4) for k in (0, 1, 2)]
     )
     again(func, sch)
+
+
+SEVERAL = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):
+    for i in range(8):
+        A[i] = A[i] + n
+    t = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        t[i] = A[i] * 2
+    for i in range(8):
+        B[i] = t[i] + B[i]
+    for i in range(8):
+        A[i] = B[7 - i]
+"""
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 3), (1, 2), (0, 2), (2, 3), (1, 1), (0, 0)])
+def test_statements_of_a_sequence(first: int, last: int) -> None:
+    func = parse(SEVERAL)
+    sch = tl.Schedule(func, debug_mask="all")
+    loops = [sch.loop(f"i#{at}") for at in range(4)]
+    sch.specialize(loops[first], "n == 1", "n > 3", upto=loops[last])
+    made = sch.mod["main"]
+    assert str(made).count("for i in") == 4 + 2 * (last - first + 1)
+    assert all(len(loop.twins) == 2 * (first <= at <= last) for at, loop in enumerate(loops))
+    roundtrips(made)
+    executes_alike(func, made, inputs=[[np.arange(8, dtype="int32"), np.ones(8, "int32"), n] for n in (0, 1, 5)])
+    again(func, sch)
+
+
+def test_what_is_declared_there_and_used_behind() -> None:
+    sch = tl.Schedule(parse(SEVERAL))
+    loops = [sch.loop(f"i#{at}") for at in range(4)]
+    with pytest.raises(ScheduleError, match="declared there, and used behind"):
+        sch.specialize(loops[0], "n == 1", upto=loops[1])
+    with pytest.raises(BadArgument, match="no statement behind"):
+        sch.specialize(loops[2], "n == 1", upto=loops[1])
+    assert str(sch.mod["main"]).count("for i in") == 4
+
+
+def test_statements_of_other_sequences() -> None:
+    sch = tl.Schedule(
+        parse("""
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), n: T.int32):
+    for i in range(4):
+        A[i] = n
+    for j in range(2):
+        for k in range(2):
+            A[k] = j
+        for l in range(2):
+            A[l] = j
+""")
+    )
+    with pytest.raises(BadArgument, match="no statement behind"):
+        sch.specialize(sch.loop("i"), "n == 1", upto=sch.loop("l"))
 
 
 @pytest.mark.parametrize(

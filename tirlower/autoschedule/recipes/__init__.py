@@ -16,6 +16,7 @@ from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
 from tirlower.autoschedule.recipes.time_loop import TIME_LOOP
 from tirlower.autoschedule.recipes.total import TOTAL
 from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
+from tirlower.autoschedule.recipes.unknown_window import UNKNOWN_WINDOW
 from tirlower.autoschedule.recipes.window import WINDOW
 
 __all__ = ["RECIPES"]
@@ -26,6 +27,7 @@ RECIPES: Final[tuple[AnyRecipe, ...]] = (
     CONTRACTION,
     UNKNOWN_CONTRACTION,
     WINDOW,
+    UNKNOWN_WINDOW,
     ROW_CHAIN,
     COLUMN_REDUCTION,
     HISTOGRAM,

@@ -88,7 +88,7 @@ class ColumnReduction(Recipe[_Facts, ColumnPlan]):
         if not rows or columns is None or None in written.values():
             return Refusal("no columns are summed up")
         for access in update.accesses:
-            if access.conditions or strides_of(access).get(columns, 0) not in (0, 1):
+            if access.guards or strides_of(access).get(columns, 0) not in (0, 1):
                 return Refusal(f"{access.text} is not contiguous along {columns.name}, or not always there")
         sums = {access.buffer for access in update.accesses if access.is_write}
         if not any(strides_of(one).get(columns) == 1 and one.buffer not in sums for one in update.accesses):

@@ -212,7 +212,7 @@ def _stage(nest: Nest) -> _Stage | Refusal:
         return Refusal("its loops start at what varies")
     for access in nest.accesses():
         strides = strides_of(access)
-        if access.indices is None or access.conditions or None in strides.values():
+        if access.indices is None or access.guards or None in strides.values():
             return Refusal(f"{access.text} is not at one stride, or not always")
         if access.is_write and any(loop not in strides for loop in perfect):
             return Refusal(f"{access.text} is written more than once")

@@ -165,7 +165,7 @@ def _elementwise(nest: Nest) -> Refusal | None:
     if any(True for _ in each(AllocBuffer, nest.root)):
         return Refusal("it has memory of its own")
     stores = [access for access in nest.accesses() if access.is_write]
-    if len(stores) != 1 or any(access.conditions or access.indices is None for access in nest.accesses()):
+    if len(stores) != 1 or any(access.guards or access.indices is None for access in nest.accesses()):
         return Refusal("an access is not always there")
     moves = strides_of(stores[0])
     if any(not moves.get(loop) for loop in nest.loops):
@@ -191,7 +191,7 @@ def _without_what_follows(nest: Nest) -> tuple[Nest, tuple[Statement, ...]]:
     before = [one for one in nest.statements if one.order < sums[0].order]
     if not behind or len(before) != 1 or any(one.loops != before[0].loops for one in behind):
         return nest, ()
-    if nest.local or any(access.conditions or access.indices is None for one in behind for access in one.accesses):
+    if nest.local or any(access.guards or access.indices is None for one in behind for access in one.accesses):
         return nest, ()
     return replace(nest, statements=(before[0], sums[0])), behind
 

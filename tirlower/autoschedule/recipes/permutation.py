@@ -79,7 +79,7 @@ class Permutation(Recipe[_Facts, PermutationPlan]):
             return Refusal("it does not read one array and write another one")
         if any(access.buffer is writes[0].buffer for access in reads):
             return Refusal("it reads what it writes")
-        if any(access.conditions or access.indices is None for access in statement.accesses):
+        if any(access.guards or access.indices is None for access in statement.accesses):
             return Refusal("an access is not always there")
         if any(loop.start.terms or loop.start.const or not same_for_all(loop) for loop in perfect):
             return Refusal("its loops do not start at 0, or move with each other")

@@ -341,7 +341,7 @@ def _in_lanes(nest: Nest, statement: Statement, loop: Loop) -> bool:
     """Whether the accesses of a statement are contiguous along a loop, and what it sums up may be summed in any order."""
     for access in statement.accesses:
         stride = strides_of(access).get(loop, 0)
-        if access.conditions and not statement.starts:
+        if access.guards and not statement.starts:
             return False
         if stride not in (0, 1) or (stride == 0 and access.is_write and not _sums_along(statement, loop)):
             return False

@@ -76,7 +76,7 @@ class Total(Recipe[_Facts, TotalPlan]):
             return Refusal("its loops do not start at 0")
         inner = update.loops[-1]
         for access in update.accesses:
-            if access.conditions or strides_of(access).get(inner, 0) not in (0, 1):
+            if access.guards or strides_of(access).get(inner, 0) not in (0, 1):
                 return Refusal(f"{access.text} is not contiguous along {inner.name}, or not always there")
         if not any(strides_of(access).get(inner) for access in update.accesses):
             return Refusal(f"nothing moves with {inner.name}")

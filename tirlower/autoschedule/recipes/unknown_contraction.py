@@ -29,7 +29,7 @@ from tirlower.ir.expr import IntImm
 from tirlower.machine.processor import Processor
 from tirlower.schedule.handles import LoopRV
 
-__all__ = ["UNKNOWN_CONTRACTION", "UnknownContraction"]
+__all__ = ["UNKNOWN_CONTRACTION", "AnyTile", "UnknownContraction"]
 
 MOST_ROWS: Final = 12
 """Rows of a tile where their number is not known."""
@@ -103,7 +103,7 @@ class UnknownContraction(Contraction):
         sums = [loops[loop] for loop in facts.sums]
         if facts.form in ("block", "perfect"):
             order += sums
-        tile = _Tile(sch, facts, plan)
+        tile = AnyTile(sch, facts, plan)
         if plan.packed:  # for enough rows; with few, what is written is as good
             where_wide(sch, loops[facts.nest.loops[0]], facts.rows, PACKED_ROWS)
             tile.pack_b(sch.add_unit_loop(loops[facts.nest.loops[0]]))
@@ -119,7 +119,7 @@ class UnknownContraction(Contraction):
             )
 
 
-class _Tile(Tile):
+class AnyTile(Tile):
     """Tiles of loops that run as often as the caller says."""
 
     def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan) -> None:

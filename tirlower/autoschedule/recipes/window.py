@@ -1,7 +1,7 @@
-"""Sums over a small window: depthwise convolutions, pooling, filters. Lanes along a row of the result, the window written out.
+"""Sums over a window: depthwise convolutions, pooling, filters. Lanes along a row of the result, a small window written out.
 
 A tile of rows and vectors of the result stays in registers, as that of a contraction does; what its rows share of the input is
-loaded once, since all loads of the window stand in one run of code. The order of the sums is the loops' own.
+loaded once where all loads of the window stand in one run of code. The order of the sums is the loops' own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from tirlower.autoschedule.classify import Nest, extent_of, strides_of
+from tirlower.autoschedule.classify import Nest, extent_of, same_for_all, strides_of
 from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of
 from tirlower.autoschedule.places import loop_in
 from tirlower.autoschedule.recipe import Handles, Refusal
@@ -20,9 +20,10 @@ from tirlower.autoschedule.recipes.contraction_facts import ContractionFacts, Co
 from tirlower.autoschedule.recipes.contraction_steps import Tile
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.machine.processor import Processor
+from tirlower.poly import Access, Loop
 from tirlower.schedule.handles import LoopRV
 
-__all__ = ["WINDOW", "Window"]
+__all__ = ["MOST", "ROWS", "VECTORS", "WINDOW", "Window", "WindowTile", "taps_of"]
 
 MOST: Final = 32
 """Elements of a window that are written out."""
@@ -30,15 +31,21 @@ MOST: Final = 32
 ROWS: Final = 4
 """Rows of a tile: of a window of 3 by 3 they load 6 rows where 12 would be, and wait for no addition before them."""
 
+VECTORS: Final = 2
+"""Vectors of a row of a tile whose window is not written out: 8 sums wait for no addition before them."""
+
 
 @dataclass(frozen=True)
 class Window(Contraction):
     """Tiles of sums over few elements."""
 
     name: ClassVar[str] = "window"
+    product: ClassVar[Contraction] = CONTRACTION
+    """The recipe of what is a product of matrices, and no window."""
 
     def matches(self, nests: Sequence[Nest]) -> ContractionFacts | Refusal:
-        """One update, over so few iterations that they are written out, of what is contiguous along a row of the result."""
+        """One update of what is contiguous along a row of the result, over few iterations, or over some that move what is read as
+        those over the result do."""
         nest = nests[0]
         updates = [one for one in nest.statements if one.reduction is not None and not one.starts]
         if len(updates) != 1:
@@ -49,23 +56,28 @@ class Window(Contraction):
         form, target, result = form_of(nest, update)
         if result is None:
             return Refusal(form)
-        if any(extent_of(loop) is None for loop in update.loops):
-            return Refusal("its extents are no numbers")
-        product = CONTRACTION.matches(nests)
+        known = all(extent_of(loop) is not None for loop in update.loops)
+        if known if self.any_size else not known:
+            return Refusal("its extents are numbers" if known else "its extents are no numbers")
+        if not known and not all(map(same_for_all, update.loops)):
+            return Refusal("its extents move with other loops")
+        product = self.product.matches(nests)
         if not isinstance(product, Refusal) and product.rows is not None:
             return Refusal("rows share an operand: it is a contraction")
         over = strides_of(result)
         spatial = [loop for loop in update.loops if loop in over]
         sums = tuple(loop for loop in update.loops if loop not in over)
-        taps = math.prod(extent_of(loop) or 1 for loop in sums)
-        if not sums or not 1 < taps <= MOST:
-            return Refusal(f"{taps} elements are no small window")
+        taps = taps_of(sums)
+        if not sums or taps == 1:
+            return Refusal("nothing is summed up")
         columns = next((loop for loop in spatial if over[loop] == 1), None)
         if columns is None:
             return Refusal("no loop is contiguous in the result")
         reads = [one for one in update.accesses if not one.is_write and one.buffer is not reduction.buffer]
+        if (taps is None or taps > MOST) and not any(_slides(one, spatial, sums) for one in reads):
+            return Refusal("no loop of the sum moves what is read as one over the result does")
         moves = [strides_of(one).get(columns, 0) for one in reads]
-        if any(one.conditions or one.indices is None for one in update.accesses):
+        if any(one.guards or one.indices is None for one in update.accesses):
             return Refusal("an access is not always there")
         if any(move not in (0, 1) for move in moves) or 1 not in moves:
             return Refusal("what is read is not contiguous along the rows of the result")
@@ -84,10 +96,12 @@ class Window(Contraction):
         if n < lanes:
             return Refusal(f"rows of {n} elements are no vector of {lanes}")
         m = 1 if facts.rows is None else extent_of(facts.rows) or 1
+        small = (taps_of(facts.sums) or MOST + 1) <= MOST
         rows = max(count for count in range(1, ROWS + 1) if m % count == 0 or count == min(m, ROWS))
         points = math.prod(extent_of(loop) or 1 for loop in facts.update.loops)
         seconds = seconds_of(points / lanes)
-        rule = [f"{rows} rows of a vector of {lanes}, the window written out"]
+        columns = lanes if small or n < VECTORS * lanes else VECTORS * lanes
+        rule = [f"{rows} rows of {columns // lanes} vectors of {lanes}" + (", the window written out" if small else "")]
         parallel = None
         if processor.threads > 1:
             around = [*facts.others, *([facts.rows] if facts.rows is not None else [])]
@@ -101,7 +115,7 @@ class Window(Contraction):
             seconds,
             "; ".join(rule),
             rows,
-            lanes,
+            columns,
             processor.registers,
             lanes,
             outer="rows" if facts.rows is not None else "columns",
@@ -118,7 +132,7 @@ class Window(Contraction):
             order += sums
         if len(order) > 1:
             sch.reorder(*order)
-        tile = _Tile(sch, facts, plan)
+        tile = WindowTile(sch, facts, plan)
         tile.part(columns if rows is None else rows, None if rows is None else columns, sums)
         tile.write_out()
         if plan.parallel is None:
@@ -129,8 +143,32 @@ class Window(Contraction):
             sch.parallel(others[[loop.name for loop in facts.others].index(plan.parallel)])
 
 
-class _Tile(Tile):
-    """Tiles whose sums are written out."""
+def taps_of(sums: Sequence[Loop]) -> int | None:
+    """The elements of a window; None where they are known to the caller alone."""
+    extents = [extent_of(loop) for loop in sums]
+    return None if None in extents else math.prod(extent or 1 for extent in extents)
+
+
+def short_of(sums: Sequence[Loop]) -> set[str]:
+    """The names of the innermost loops of a window that are written out: those of few elements together."""
+    found: set[str] = set()
+    taps = 1
+    for loop in reversed(sums):
+        taps *= extent_of(loop) or MOST + 1
+        if taps > MOST:
+            break
+        found.add(loop.name)
+    return found
+
+
+def _slides(access: Access, spatial: Sequence[Loop], sums: Sequence[Loop]) -> bool:
+    """Whether a loop of the sum moves a subscript that one over the result moves."""
+    over, along = ({loop.var for loop in loops} for loops in (spatial, sums))
+    return any(over & set(form.terms) and along & set(form.terms) for form in access.indices or ())
+
+
+class WindowTile(Tile):
+    """Tiles whose sums are written out, as far as they are short."""
 
     def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan) -> None:
         super().__init__(sch, facts, plan)
@@ -151,9 +189,11 @@ class _Tile(Tile):
         self.windows += [loop_in(self.sch, at, one) for one in self.sums]
 
     def write_out(self) -> None:
-        """The windows, behind the proofs of the tiles."""
+        """The windows, behind the proofs of the tiles: of large ones the innermost loops."""
+        short = short_of(self.facts.sums)
         for loop in self.windows:
-            self.sch.unroll(loop)
+            if self.node(loop).loop_var.name in short:
+                self.sch.unroll(loop)
 
 
 WINDOW: Final = Window()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TypeVar, cast
 
+from tirlower.analysis.purity import side_effect
 from tirlower.ir.expr import Expr, IntImm, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.node import Node
+from tirlower.ir.op import Purity
+from tirlower.ir.query import may_divide_by_zero, nodes
 from tirlower.ir.splice import as_scope
-from tirlower.ir.stmt import Evaluate, For, ForKind, IfThenElse, Stmt
+from tirlower.ir.stmt import Evaluate, For, ForKind, IfThenElse, Seq, Stmt, is_no_op
 from tirlower.rewrite.fact_mutator import FactMutator
 from tirlower.schedule.kind import Kind, Slot, Takes
-from tirlower.schedule.sites import Change, Edit, Forward, Site
+from tirlower.schedule.sites import Change, Edit, Forward
 from tirlower.schedule.step import Step
 
 __all__ = ["SIMPLIFY"]
@@ -55,12 +58,18 @@ class _Simplifier(FactMutator):
         return self.wrapping.simplify(root, self.analyzer.simplify)
 
     def visit_For(self, op: For) -> Stmt:
-        """A loop of one iteration is its body; one that never runs is nothing."""
+        """A loop of one iteration is its body; one that never runs, or does nothing any more, is nothing."""
         if not self.active or op.kind is not ForKind.SERIAL or op.annotations:
             return super().visit_For(op)
         extent = self.visit_expr(op.extent)
         if not isinstance(extent, IntImm) or extent.value > 1:
-            return super().visit_For(op)
+            kept = super().visit_For(op)
+            if not isinstance(kept, For) or not is_no_op(kept.body) or is_no_op(op.body):
+                return kept
+            if side_effect(extent) is not Purity.PURE or any(may_divide_by_zero(one) for one in nodes(op.min, extent)):
+                return kept
+            self.forward.end(self.origin.get(op, op))
+            return kept.body
         old = self.origin.get(op, op)
         if extent.value < 1:
             made: Stmt = Evaluate(const(0, "int32"))
@@ -102,7 +111,9 @@ def _rewrite(step: Step) -> Change:
     if made is stmt:
         return Change()
     _end_the_lost(step, stmt, made, worker.forward)
-    return Change(Edit(Site(site.func, site.steps), made), worker.forward)
+    around = step.chain(site)[-2:-1]
+    one_of_several = bool(around) and isinstance(around[0], Seq) and len(around[0].stmts) > 1
+    return Change(Edit(site, None if one_of_several and is_no_op(made) else made), worker.forward)
 
 
 def _end_the_lost(step: Step, old: Stmt, new: Stmt, forward: Forward) -> None:
@@ -119,7 +130,7 @@ SIMPLIFY = Kind(
     (Slot("where", Takes.LOOP_OR_BLOCK),),
     _rewrite,
     """Put in what is known where a statement stands: indices get shorter, conditions that are known leave one case, plain loops
-    of one iteration leave their body. ``"root"`` is the whole function. Always legal.
+    of one iteration leave their body, those that are left with nothing go. ``"root"`` is the whole function. Always legal.
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse

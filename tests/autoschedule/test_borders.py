@@ -1,0 +1,129 @@
+"""Padding and rims: what conditions decide at the ends of loops stands apart, and the rest asks nothing."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.autoschedule.scheduled import AVX512, planned, scheduled
+from tests.autoschedule.unknown import of_any_size
+from tirlower.autoschedule.borders import borders_of
+from tirlower.autoschedule.classify import nests_of
+from tirlower.script import parse
+
+ONE = AVX512.replace("threads=2", "threads=1")
+
+PADDED = {
+    "if": """
+        Y[i, j] = 0
+        for u, v in T.grid(R, R):
+            if 0 <= i + u - P and i + u - P < H and 0 <= j + v - P and j + v - P < W:
+                Y[i, j] = Y[i, j] + X[i + u - P, j + v - P] * K[u, v]
+""",
+    "choice": """
+        Y[i, j] = 0
+        for u, v in T.grid(R, R):
+            Y[i, j] = Y[i, j] + T.if_then_else(
+                0 <= i + u - P and i + u - P < H and 0 <= j + v - P and j + v - P < W,
+                X[i + u - P, j + v - P], T.float32(0)) * K[u, v]
+""",
+    "accumulator": """
+        acc: T.float32 = 0
+        for u, v in T.grid(R, R):
+            if 0 <= i + u - P and i + u - P < H and 0 <= j + v - P and j + v - P < W:
+                acc = acc + X[i + u - P, j + v - P] * K[u, v]
+        Y[i, j] = acc
+""",
+}
+
+
+def padded(form: str, window: int, h: object, w: object) -> str:
+    text = f"""
+def f(X: T.Buffer((H, W), "float32"), K: T.Buffer((R, R), "float32"), Y: T.Buffer((H, W), "float32")):
+    for i, j in T.grid(H, W):{PADDED[form]}"""
+    head, body = text.split("):\n", 1)
+    for name, size in (("H", h), ("W", w)):
+        quoted = f'"{size}"' if isinstance(size, str) else str(size)
+        head = head.replace(f"({name},", f"({quoted},").replace(f" {name})", f" {quoted})")
+        body = (
+            body.replace(f"< {name}", f"< {size}").replace(f"({name},", f"({size},").replace(f" {name})", f" {size})")
+        )
+    both = f"{head}):\n{body}"
+    return both.replace("(R, R)", f"({window}, {window})").replace("- P", f"- {window // 2}")
+
+
+@pytest.mark.parametrize("form", PADDED)
+@pytest.mark.parametrize("window", [3, 5])
+def test_padded_windows(form: str, window: int) -> None:
+    found = planned(padded(form, window, 96, 128), ONE)
+    assert any(report.recipe == "window" for report in found.nests), found.nests
+    for sizes in ((11, 37), (2, 19)):
+        scheduled(padded(form, window, *sizes), ONE)
+
+
+@pytest.mark.parametrize("form", PADDED)
+def test_padded_windows_of_any_size(form: str) -> None:
+    sizes = [{"H": h, "W": w} for h, w in itertools.product((0, 1, 2, 3, 9), (0, 1, 2, 21, 40))]
+    found = of_any_size(padded(form, 3, "H", "W"), sizes, "llvm -num_threads=1")
+    assert any(report.recipe == "window of any size" for report in found.nests), found.nests
+
+
+def test_a_rim_that_is_set_otherwise() -> None:
+    found = scheduled(
+        """
+def f(A: T.Buffer((24, 40), "float32"), B: T.Buffer((24, 40), "float32")):
+    for i, j in T.grid(24, 40):
+        if i > 0 and i < 23 and j >= 1 and j < 39:
+            B[i, j] = A[i - 1, j] + A[i + 1, j] + A[i, j - 1] + A[i, j + 1]
+        else:
+            B[i, j] = A[i, j]
+""",
+        ONE,
+    )
+    assert "peel" in str(found.trace) or not any(report.recipe for report in found.nests)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "i < j",  # of two loops
+        "i % 2 == 0",  # of every second iteration
+        "A[i, j] > 0",  # of data
+        "i < 2000",  # of all iterations, as no number of them at one end
+        "i >= n - 1 - j",
+    ],
+)
+def test_what_is_no_border(condition: str) -> None:
+    func = parse(f"""
+def f(n: T.int32, A: T.Buffer((n, n), "int32"), B: T.Buffer((n, n), "int32")):
+    for i, j in T.grid(n, n):
+        if {condition}:
+            B[i, j] = A[i, j]
+""")
+    [nest] = nests_of(func)
+    assert borders_of(nest) == []
+
+
+def test_loops_that_are_all_border_stay() -> None:
+    func = parse("""
+def f(A: T.Buffer((4, 9), "int32"), B: T.Buffer((4, 9), "int32")):
+    for i, j in T.grid(4, 9):
+        if i >= 2 and i < 2 and j < 9:
+            B[i, j] = A[i, j]
+""")
+    [nest] = nests_of(func)
+    assert borders_of(nest) == []
+
+
+def test_a_nest_whose_order_would_change_stays_whole() -> None:
+    text = """
+def f(A: T.Buffer((40, 64), "float32")):
+    for i, j in T.grid(40, 64):
+        if i >= 1 and j >= 1:
+            A[i, j] = A[i - 1, j] + A[i, j - 1]
+"""
+    func = parse(text)
+    [nest] = nests_of(func)
+    assert [(one.front, one.back) for one in borders_of(nest)] == [(1, 0), (1, 0)]
+    scheduled(text, ONE)
