@@ -235,6 +235,35 @@ def test_chains_with_sums_in_order_do_some_rows_a_stage(rows: tuple[int, ...], c
     assert first.parameters["together"] == together
 
 
+NORM = """
+def f(X: T.Buffer(({rows}, 40), "float32"), Y: T.Buffer(({rows}, 40), "float32")):
+    S = T.alloc_buffer(({n},), "float32")
+    V = T.alloc_buffer(({n}, 1), "float32")
+    for i in range({n}):
+        S[i] = T.float32(0)
+        for j in range(40):
+            S[i] = S[i] + X[i, j]
+    for i in range({n}):
+        V[i, 0] = T.float32(0)
+        for j in range(40):
+            V[i, 0] = V[i, 0] + (X[i, j] - S[i]) * (X[i, j] - S[i])
+    for i, j in T.grid({n}, 40):
+        Y[i, j] = (X[i, j] - S[i]) / T.sqrt(V[i, 0])
+"""
+
+
+@pytest.mark.parametrize(("rows", "together"), [(16, 8), (19, 8), (20, 4), (11, 1), (99, 8)])
+def test_chains_of_rows_that_no_number_of_them_divides(rows: int, together: int):
+    found = scheduled(NORM.format(rows=rows, n=rows), recipes=[ROW_CHAIN])
+    assert found.nests[0].parameters["together"] == together
+
+
+def test_chains_of_any_number_of_rows_do_some_rows_a_stage():
+    found = of_any_size(NORM.format(rows='"n"', n="n"), [{"n": n} for n in (0, 1, 7, 8, 9, 16, 33)])
+    first = found.nests[0]
+    assert (first.recipe, first.exactness, first.parameters["together"]) == ("row chain", "bitwise equal", 8)
+
+
 def test_a_chain_ends_before_a_product_whose_rows_share_what_they_read():
     found = scheduled(attention("block", 2, 40, 48, 32), AVX512, interpreted=False, tolerance=1e-5)
     assert [nest.recipe for nest in found.nests if nest.recipe] == ["contraction", "row chain", "contraction"]

@@ -22,6 +22,7 @@ from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.versions import in_parallel, said, where_wide
 from tirlower.ir.annotations import NONTEMPORAL
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import is_const_int
 from tirlower.ir.query import each
 from tirlower.ir.stmt import AllocBuffer, Bind, For, Seq
 from tirlower.machine.processor import Processor
@@ -173,7 +174,9 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
 
     def apply(self, sch: Verbs, facts: _Facts, plan: RowChainPlan, loops: Handles) -> None:
         """One loop over rows, memory of its own for each row, vectors, threads."""
-        grouped = plan.together > 1 and len(facts.nests) > 1
+        several = plan.together > 1 and len(facts.nests) > 1
+        count = extent_of(facts.rows(facts.nests[0])[-1])
+        grouped = several and count is not None and count % plan.together == 0
         rows: list[LoopRV] = []
         inside: list[LoopRV] = []
         for nest in facts.nests:
@@ -182,7 +185,7 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
                 mine[-1], group = sch.split(mine[-1], [None, plan.together])
                 inside.append(group)
             rows = [sch.fuse_siblings(row, other) for row, other in zip(rows, mine, strict=True)] if rows else mine
-        for buffer in facts.own:
+        for buffer in facts.own if grouped or not several else ():
             sch.privatize(buffer.name, rows[-1])
         ahead: LoopRV | None = None
         parts: dict[Loop, list[LoopRV]] = {}
@@ -210,12 +213,26 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
             for nest, group in zip(facts.nests, inside, strict=True):
                 if any(id(one) in kept for one in nest.statements):
                     sch.unroll_jam(group, plan.together)
+        elif several:
+            rows[-1] = _side_by_side(sch, rows[-1], plan.together, [loops[one.loops[-1]] for one in facts.kept])
         elif plan.together > 1:
             rows[-1] = sch.unroll_jam(rows[-1], plan.together)
         if plan.parallel:
             in_parallel(sch, rows[0], facts.nests, plan.seconds)
         if plan.nontemporal:
             sch.annotate(rows[0], NONTEMPORAL, True)
+
+
+def _side_by_side(sch: Verbs, rows: LoopRV, many: int, kept: Sequence[LoopRV]) -> LoopRV:
+    """Let some rows go through each stage together, and be summed up side by side; what is left of them goes on row by row."""
+    rows, _ = sch.peel(rows, beyond=many)
+    rows, group = sch.split(rows, [None, many])
+    for stage in sch.fission(group):
+        node, sums = sch.get(stage), {id(sch.get(loop)) for loop in kept}
+        assert isinstance(node, For)
+        if any(id(one) in sums for one in each(For, node)):
+            sch.unroll_jam(stage, many)
+    return rows
 
 
 ROW_CHAIN: Final = RowChain()
@@ -367,11 +384,12 @@ def _shared(facts: _Facts, width: int) -> bool:
 
 def _grouped(facts: _Facts, rows: int | None, processor: Processor) -> int:
     """How many rows of a chain go through each stage before the next one, so that the stages that sum up in order can do them
-    side by side: as many as divide the rows, and leave what the stages hand on in the second cache. 1 where that is not to be.
+    side by side: as many as divide the rows, and leave what the stages hand on in the second cache; of rows that none divides,
+    where they hand on an element of each. 1 where that is not to be.
     """
     kept = {id(one) for one in facts.kept}
     summing = [nest for nest in facts.nests if any(id(one) in kept for one in nest.statements)]
-    if rows is None or not _jams(summing):
+    if not _jams(summing):
         return 1
     others = [one for nest in summing for one in nest.statements if id(one) not in kept and not one.starts]
     if any(_loops_of(one, facts) and not isinstance(one.node, Bind) for one in others):
@@ -380,7 +398,11 @@ def _grouped(facts: _Facts, rows: int | None, processor: Processor) -> int:
     for loop in facts.rows(facts.nests[0]):
         count *= extent_of(loop) or 0
     row = sum(bytes_of(buffer) or processor.l2 * count for buffer in facts.own) // max(1, count)
-    return next((many for many in (TOGETHER, TOGETHER // 2) if rows % many == 0 and many * row <= processor.l2 // 2), 1)
+    for many in (TOGETHER, TOGETHER // 2):
+        if rows is not None and rows % many == 0 and many * row <= processor.l2 // 2:
+            return many
+    small = all(is_const_int(extent, 1) for buffer in facts.own for extent in buffer.shape[facts.depth :])
+    return TOGETHER if small and (rows is None or rows >= 2 * TOGETHER) else 1
 
 
 def _loops_of(statement: Statement, facts: _Facts) -> bool:
