@@ -366,7 +366,7 @@ class ObjectCache:
         """Keep the size below the limit; looks at the disk at the first store and then after a sixteenth of it.
 
         Digests spread entries evenly over 256 folders, so that the one written to tells about how much all hold: the
-        others, tens of thousands of files, are listed once that says that half the limit may be reached.
+        others, tens of thousands of files, are listed once that says that the limit may be near: above what cleaning leaves.
         """
         if self._unchecked is not None:
             self._unchecked += stored
@@ -374,7 +374,7 @@ class ObjectCache:
                 return
         self._unchecked = 0
         files = self._listing([folder])
-        if _FOLDERS * sum([size for _, size, _ in files]) > self.limit // 2:
+        if _FOLDERS * sum([size for _, size, _ in files]) > self.limit * 7 // 8:
             files = self._listing()
         total = sum([size for _, size, _ in files])
         stale = time.time() - _HOUR

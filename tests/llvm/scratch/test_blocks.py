@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import sys
 import threading
 from pathlib import Path
@@ -80,6 +81,22 @@ def test_small_memory_is_the_c_library_s(blocks):
 def test_alignment(blocks, align):
     place = blocks.take(8 * MB, align)
     blocks.give(place)
+
+
+@pytest.mark.parametrize("align", [8, 64, 4096, MB, 2 * MB, 4 * MB])
+def test_small_memory_of_any_alignment(blocks, align):
+    """All of it may be written, and where a page begins there are blocks alone."""
+    places = []
+    for size in (1, 63, 64, 1000, LARGE - 1, 1, 4096):
+        place = blocks.take(size, align)
+        assert align >= 2 * MB or place % (2 * MB) != 0
+        ctypes.memset(place, 0xFF, size)
+        places.append((place, size))
+    for (one, size), (other, _) in itertools.pairwise(sorted(places)):
+        assert one + size <= other
+    for place, _ in places:
+        blocks.give(place)
+    assert blocks.free() == 0
 
 
 def test_what_exceeds_the_limit_is_freed():

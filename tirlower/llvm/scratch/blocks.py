@@ -47,6 +47,8 @@ _EMPTY, _IDLE, _USED = 0, 1, 2
 _ENTRY: Final = 64
 _POINTER: Final = 8
 _SIZE: Final = 16
+#: Bytes before what is small, which hold the address that the C library gave.
+_BEFORE: Final = 8
 _MADV_FREE: Final = 8
 _MADV_HUGEPAGE: Final = 14
 
@@ -66,6 +68,7 @@ class _Blocks:
         self._idle_bytes = module.global_variable("idle_bytes", I64, zero(I64), align=64, linkage="internal")
         self._limit = module.global_variable("limit", I64, zero(I64), align=64, linkage="internal")
         self._allocate = module.declare("aligned_alloc", PTR, [I64, I64])
+        self._small = module.declare("malloc", PTR, [I64])
         self._release = module.declare("free", VOID, [PTR])
         self._advise: FunctionRef | None = None
         if "linux" in module.triple:
@@ -179,11 +182,30 @@ class _Blocks:
     def _define_take(self) -> None:
         f = self.module.function(TAKE, PTR, [(I64, "align"), (I64, "bytes")], attrs=("nounwind",))
         align, size = f.args
-        entry, ours, plain, search, make, found = (
-            f.block(n) for n in ("entry", "ours", "plain", "search", "make", "found")
+        entry, other, ours, plain, small, filled, none, search, make, found = (
+            f.block(n)
+            for n in ("entry", "other", "ours", "plain", "small", "filled", "none", "search", "make", "found")
         )
         b = Builder(f, entry)
         large = b.icmp("uge", size, b.i64(LARGE))
+        b.cond_br(b.or_(large, b.icmp("uge", align, b.i64(_PAGE))), other, small)
+        # The C library finds memory of no alignment in a tenth of the time. What it gave stands before what is taken from it,
+        # which is never at the beginning of a page: there only blocks are, and what the library aligned to pages.
+        b.position_at_end(small)
+        whole = b.add(b.add(size, b.shl(align, b.i64(1))), b.i64(_BEFORE))
+        base = b.call(self._small, [whole], "base")
+        b.cond_br(b.icmp("ne", base, null()), filled, none, likely=True)
+        b.position_at_end(none)
+        b.ret(null())
+        b.position_at_end(filled)
+        address = b.ptrtoint(base)
+        first = b.and_(b.add(b.add(address, align), b.i64(_BEFORE - 1)), b.neg(align), "first")
+        begins = b.icmp("eq", b.and_(first, b.i64(_PAGE - 1)), b.i64(0))
+        place = b.select(begins, b.add(first, align), first)
+        taken = b.offset(base, b.sub(place, address), "taken")
+        b.store(base, b.offset(taken, -_BEFORE), 8)
+        b.ret(taken)
+        b.position_at_end(other)
         # What is too large for anybody to have is left to the C library, which says so.
         possible = b.icmp("ult", size, b.i64(1 << 62))
         b.cond_br(b.and_(b.and_(large, possible), b.icmp("ule", align, b.i64(_PAGE))), ours, plain)
@@ -203,12 +225,15 @@ class _Blocks:
     def _define_give(self) -> None:
         f = self.module.function(GIVE, VOID, [(PTR, "pointer")], attrs=("nounwind",))
         (pointer,) = f.args
-        entry, look, plain = (f.block(n) for n in ("entry", "look", "plain"))
+        entry, small, page, look, plain = (f.block(n) for n in ("entry", "small", "page", "look", "plain"))
         b = Builder(f, entry)
-        # What is small is seldom at the beginning of a page.
         within = b.and_(b.ptrtoint(pointer), b.i64(_PAGE - 1))
-        begins = b.icmp("eq", within, b.i64(0))
-        b.cond_br(b.and_(begins, b.icmp("ne", pointer, null())), look, plain)
+        b.cond_br(b.icmp("eq", within, b.i64(0)), page, small)
+        b.position_at_end(small)
+        b.call(self._release, [b.load(PTR, b.offset(pointer, -_BEFORE), 8, "base")])
+        b.ret()
+        b.position_at_end(page)
+        b.cond_br(b.icmp("ne", pointer, null()), look, plain)
         b.position_at_end(look)
         with b.for_range(b.i64(0), b.i64(_BLOCKS), nonempty=True) as index:
             block = self._entry(b, index)
