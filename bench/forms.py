@@ -42,7 +42,7 @@ class Form(NamedTuple):
             dims = ", ".join(str(SIZE) if known else repr(dim) for dim in shape.split(", "))
             params.append(f"{name}: T.Buffer(({dims},), 'float32')")
         if known:
-            body = re.sub(r"\b[MNK]\b", str(SIZE), body)
+            body = re.sub(r"\b[KLMN]\b", str(SIZE), body)
         return f"def f({', '.join(params)}):{body}"
 
 
@@ -61,6 +61,22 @@ def _distances(a: Any, b: Any, c: Any) -> object:
 
 def _layer_norm(x: Any, y: Any) -> object:
     return np.divide(x - x.mean(1, keepdims=True), np.sqrt(x.var(1, keepdims=True) + np.float32(1e-5)), out=y)
+
+
+def _filtered(size: int, pad: int) -> Callable[..., object]:
+    """A filter of so many taps a side, by slices."""
+
+    def run(x: Any, w: Any, y: Any) -> object:
+        wide = np.pad(x, pad)
+        rows, columns = (extent - size + 1 for extent in wide.shape)
+        inside = y[:rows, :columns]
+        inside[:] = 0
+        for u in range(size):
+            for v in range(size):
+                inside += wide[u : u + rows, v : v + columns] * w[u, v]
+        return y
+
+    return run
 
 
 FORMS: dict[str, Form] = {
@@ -132,6 +148,18 @@ FORMS: dict[str, Form] = {
             vi, vj, vk = T.axis.remap("SSR", [i, j, k])
             C[vi, vj] += A[vi, vk] * B[vk, vj]
 """, _product),
+    "product, zero where k is 0": Form(PRODUCT, """
+    for i, j, k in T.grid(M, N, K):
+        if k == 0:
+            C[i, j] = T.float32(0)
+        C[i, j] += A[i, k] * B[k, j]
+""", _product),
+    "product, rows of B of their own": Form("A: M, K; B: L, N; C: M, N", """
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[k, j]
+""", _product),
     "product by a transpose": Form(BY_ROWS, """
     for i, j in T.grid(M, N):
         C[i, j] = T.float32(0)
@@ -192,6 +220,19 @@ FORMS: dict[str, Form] = {
         for j in range(N):
             Y[i, j] = (X[i, j] - mean) * inv
 """, _layer_norm),
+    "filter of 7 by 7": Form("X: M, N; W: K, K; Y: M, N", """
+    for i, j in T.grid(M - 6, N - 6):
+        Y[i, j] = T.float32(0)
+        for u, v in T.grid(7, 7):
+            Y[i, j] += X[i + u, j + v] * W[u, v]
+""", _filtered(7, 0)),
+    "filter of 5 by 5, padded": Form("X: M, N; W: K, K; Y: M, N", """
+    for i, j in T.grid(M, N):
+        Y[i, j] = T.float32(0)
+        for u, v in T.grid(5, 5):
+            if 0 <= i + u - 2 and i + u - 2 < M and 0 <= j + v - 2 and j + v - 2 < N:
+                Y[i, j] += X[i + u - 2, j + v - 2] * W[u, v]
+""", _filtered(5, 2)),
     "sums down columns": Form("X: M, N; Y: N", """
     for j in range(N):
         s = T.float32(0)
