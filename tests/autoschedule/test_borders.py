@@ -53,20 +53,57 @@ def f(X: T.Buffer((H, W), "float32"), K: T.Buffer((R, R), "float32"), Y: T.Buffe
     return both.replace("(R, R)", f"({window}, {window})").replace("- P", f"- {window // 2}")
 
 
-@pytest.mark.parametrize("form", PADDED)
-@pytest.mark.parametrize("window", [3, 5])
+@pytest.mark.parametrize(
+    ("form", "window"),
+    [("if", 5), ("choice", 3), ("accumulator", 3), pytest.param("choice", 5, marks=pytest.mark.nightly)],
+)
 def test_padded_windows(form: str, window: int) -> None:
     found = planned(padded(form, window, 96, 128), ONE)
     assert any(report.recipe == "window" for report in found.nests), found.nests
     for sizes in ((11, 37), (2, 19)):
-        scheduled(padded(form, window, *sizes), ONE)
+        scheduled(padded(form, window, *sizes), ONE, interpreted=sizes[0] < 5)
 
 
-@pytest.mark.parametrize("form", PADDED)
+@pytest.mark.parametrize(
+    "form", [name if name == "if" else pytest.param(name, marks=pytest.mark.nightly) for name in PADDED]
+)
 def test_padded_windows_of_any_size(form: str) -> None:
     sizes = [{"H": h, "W": w} for h, w in itertools.product((0, 1, 2, 3, 9), (0, 1, 2, 21, 40))]
     found = of_any_size(padded(form, 3, "H", "W"), sizes, "llvm -num_threads=1")
     assert any(report.recipe == "window of any size" for report in found.nests), found.nests
+
+
+CONVOLUTION = """
+def f(X: T.Buffer((3, {h}, {w}), "float32"), W: T.Buffer((9, 3, 3, 3), "float32"), Y: T.Buffer((9, {h}, {w}), "float32")):
+    for m, i, j in T.grid(9, {m}, {n}):
+        Y[m, i, j] = 0
+        for k, u, v in T.grid(3, 3, 3):
+            if 0 <= i + u - 1 < {m} and 0 <= j + v - 1 < {n}:
+                Y[m, i, j] += X[k, i + u - 1, j + v - 1] * W[m, k, u, v]
+"""
+
+
+def test_rows_at_the_border_sum_up_what_is_inside_alone() -> None:
+    """Of the first row the window's first row is outside: its loop begins behind it, and the row is a product as all others are."""
+    found = planned(CONVOLUTION.format(h=32, w=32, m=32, n=32), ONE)
+    assert sum(report.recipe == "contraction" for report in found.nests) >= 3
+    scheduled(CONVOLUTION.format(h=5, w=19, m=5, n=19), ONE, interpreted=False)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["u >= 1", "u < 2 and v > 0", "u + v >= 1", "2 * u >= 3", "u >= 3", "v < 0 and u < 1", "u != 1", "u >= j"],
+)
+def test_conditions_on_the_loops_of_a_sum(condition: str) -> None:
+    text = f"""
+def f(X: T.Buffer((11, 37), "float32"), Y: T.Buffer((9, 35), "float32")):
+    for i, j in T.grid(9, 35):
+        Y[i, j] = 0
+        for u, v in T.grid(3, 3):
+            if i > 0 and {condition}:
+                Y[i, j] += X[i + u, j + v]
+"""
+    scheduled(text, ONE)
 
 
 def test_a_rim_that_is_set_otherwise() -> None:

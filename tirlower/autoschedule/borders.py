@@ -10,16 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, same_for_all
+from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, same_for_all, selectors
 from tirlower.autoschedule.recipe import Handles
 from tirlower.autoschedule.verbs import Verbs
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.stmt import For, Seq
 from tirlower.poly import Loop
 from tirlower.poly.conditions import AnyOf, AtLeast, Condition, conjuncts, negate
 from tirlower.poly.inside import reach
 from tirlower.schedule.handles import LoopRV
 
-__all__ = ["Border", "borders_of", "without_borders"]
+__all__ = ["Border", "borders_of", "without_borders", "without_rims_of_sums"]
 
 MOST: Final = 64
 """Iterations at one end of a loop that are taken for its border."""
@@ -101,6 +102,46 @@ def without_borders(verbs: Verbs, nest: Nest, borders: Sequence[Border], handles
     for root in roots:
         verbs.simplify(root)
     return written
+
+
+def without_rims_of_sums(verbs: Verbs, func: PrimFunc, nests: Sequence[Nest]) -> bool:
+    """Take the iterations of sums in which a condition on their loop alone leaves out what they add from the nests of a function, as
+    at the borders of an image; whether there were any."""
+    names = selectors(func)
+    found = [(verbs.loop(names[id(loop.node)]), *ends) for nest in nests for loop, ends in _rims(nest).items()]
+    for loop, front, back in found:
+        for part in verbs.peel(loop, front=front, back=back):
+            if part is not loop:
+                verbs.simplify(part)
+        verbs.simplify(loop)
+    return bool(found)
+
+
+def _rims(nest: Nest) -> dict[Loop, tuple[int, int]]:
+    """The loops of the only update of a nest whose first and last iterations are left out, with how many of either."""
+    update = nest.statements[-1]
+    guards = list(conjuncts(update.conditions[nest.loops[0].given :]))
+    if not guards or update.reduction is None:
+        return {}
+    ends: dict[Loop, tuple[int, int]] = {}
+    by_var = {loop.var: loop for loop in update.loops if extent_of(loop) is not None and not loop.start.terms}
+    for guard in guards:
+        terms = list(guard.lin.terms.items()) if isinstance(guard, AtLeast) else []
+        if len(terms) != 1 or terms[0][0] not in by_var or not isinstance(guard, AtLeast):
+            return {}
+        (var, step), most = terms[0], extent_of(by_var[terms[0][0]]) or 0
+        loop = by_var[var]
+        values = range(loop.start.const, loop.start.const + most)
+        left = [at for at, value in enumerate(values) if step * value + guard.lin.const < 0]
+        front, back = ends.get(loop, (0, 0))
+        if step > 0:
+            front = max(front, len(left))
+        else:
+            back = max(back, len(left))
+        if front + back >= most:
+            return {}
+        ends[loop] = (front, back)
+    return {loop: counts for loop, counts in ends.items() if any(counts)}
 
 
 def _fissioned(verbs: Verbs, loop: LoopRV) -> list[LoopRV]:

@@ -11,8 +11,8 @@ from functools import cached_property, partial
 from typing import cast
 
 from tirlower.analysis.call_graph import calls_of
-from tirlower.autoschedule.borders import borders_of, without_borders
-from tirlower.autoschedule.classify import Nest, nests_of, roots_of, selectors, title_of
+from tirlower.autoschedule.borders import Border, borders_of, without_borders, without_rims_of_sums
+from tirlower.autoschedule.classify import Nest, extent_of, nests_of, roots_of, selectors, title_of
 from tirlower.autoschedule.explain import PART_OF_ANOTHER, NestReport
 from tirlower.autoschedule.model import written_seconds
 from tirlower.autoschedule.prepare import cut, depth_of_cut, prepared, where_all_is_inside
@@ -42,6 +42,9 @@ CUT = 0.5
 
 CUTS = 8
 """Nests of a function that are cut to see what recipes make of the parts: the function is looked at anew for each."""
+
+AT_BORDER = "it is what conditions decide at the ends of loops"
+"""Why a part of a nest is left as written."""
 
 WORTH = 0.9
 """A plan that is predicted to take more of the written loops' time than this is not worth its steps."""
@@ -213,7 +216,7 @@ def _each(
             cuts -= 1
             apart = partial(without_borders, cast("Verbs", begun.schedule), nest, borders, begun.loops)
             left = NestReport(name, "", written=written_seconds(nest, processor))
-            made = _apart(begun, nest, apart, processor, recipes, left, borders=True)
+            made = _apart(begun, nest, apart, processor, recipes, left, borders)
             if made:
                 reports += made
                 at += 1
@@ -244,27 +247,40 @@ def _apart(
     processor: Processor,
     recipes: Sequence[AnyRecipe],
     left: NestReport,
-    borders: bool = False,
+    borders: Sequence[Border] = (),
 ) -> list[NestReport]:
     """The reports of the nests that one becomes by some steps, which give the outermost loops that stay as they were written (by
     identity), where recipes gain from that; none, and nothing changed, where they do not."""
-    sch = begun.schedule
+    sch, known = begun.schedule, all(extent_of(one.loop) is not None for one in borders)
     earlier, before = sch.branch(), {id(root) for root in roots_of(sch.mod["main"])}
     try:
         written = steps()
     except ScheduleError:
         sch.become(earlier)
         return []
-    func = sch.mod["main"]
-    parts = [one for one in nests_of(func, nest.any_order) if id(one.root) not in before | written]
+    parts = _parts(sch, nest, before | written)
     if borders:  # they hand nothing on to each other: no chains of them
+        if not known:  # what is at the borders of arrays of any size is taken to be little, and not worth its versions
+            parts = [replace(one, left=one.left or (AT_BORDER if _has_guards(one) else "")) for one in parts]
+        elif without_rims_of_sums(cast("Verbs", sch), sch.mod["main"], parts):
+            parts = _parts(sch, nest, before | written)
         parts = [replace(one, branch=id(one.root)) for one in parts]
-    reports = _each(_Steps(func, parts, sch), processor, recipes, left.function, whole=True)
+    reports = _each(_Steps(sch.mod["main"], parts, sch), processor, recipes, left.function, whole=True)
     seconds = sum(report.seconds or report.written for report in reports)
     if seconds > CUT * (left.seconds or left.written) or not any(report.recipe for report in reports):
         sch.become(earlier)
         return []
     return reports
+
+
+def _has_guards(nest: Nest) -> bool:
+    """Whether a nest asks something as it runs."""
+    return any(access.guards for access in nest.accesses())
+
+
+def _parts(sch: Schedule, nest: Nest, others: set[int]) -> list[Nest]:
+    """The nests that one has become: those whose outermost loops are none of some others, by identity."""
+    return [one for one in nests_of(sch.mod["main"], nest.any_order) if id(one.root) not in others]
 
 
 def _bids(

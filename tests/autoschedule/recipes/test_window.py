@@ -118,8 +118,9 @@ def test_what_is_not_taken(text: str, reason: str):
     assert any(reason in note for note in found.nests[0].notes), found.nests[0].notes
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("window", [(9, 9), (1, 40), (3, 11)])
+@pytest.mark.parametrize(
+    ("form", "window"), [("plain", (9, 9)), ("local", (1, 40)), ("block", (3, 11)), ("perfect", (1, 40))]
+)
 def test_large_windows(form: str, window: tuple[int, int]):
     rows, columns = window
     text = (
@@ -130,8 +131,14 @@ def test_large_windows(form: str, window: tuple[int, int]):
     assert found.nests[0].recipe == "window" and found.nests[0].exactness == "bitwise equal"
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("window", ["", "3, 3"])
+@pytest.mark.parametrize(
+    ("form", "window"),
+    [("plain", ""), ("block", "3, 3"), ("local", "3, 3")]
+    + [
+        pytest.param(form, window, marks=pytest.mark.nightly)
+        for form, window in (("plain", "3, 3"), ("block", ""), ("local", ""), ("perfect", ""), ("perfect", "3, 3"))
+    ],
+)
 def test_windows_of_any_size(form: str, window: str):
     """The array that they move over has sizes of its own: the nest stands once more for calls with other ones."""
     sizes = 'T.Buffer(("c", "r", "s"), "float32")' if not window else f'T.Buffer(("c", {window}), "float32")'
