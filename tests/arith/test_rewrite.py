@@ -367,6 +367,13 @@ def test_calls_of_float_constants_are_as_numpy_computes_them(name):
             assert math.copysign(1, found.value) == math.copysign(1, want)
 
 
+@pytest.mark.parametrize("name", ["sqrt", "log2"])
+@pytest.mark.parametrize("value", [-2.0, -math.inf, math.inf, math.nan, 0.0, -0.0])
+def test_calls_of_what_is_no_positive_number_stay(name: str, value: float) -> None:
+    call = build.call(f"tir.{name}", ir.FloatImm("float32", value))
+    assert isinstance(Analyzer().simplify(call), ir.Call)
+
+
 @pytest.mark.parametrize("lanes", [4, build.mul(T.vscale(), 4)])
 def test_a_choice_by_a_constant_for_all_lanes_is_its_arm(lanes):
     i, j = Var("i"), Var("j")

@@ -153,18 +153,29 @@ def sample(seed: int, count: int, least: int = 20) -> list[Mutant]:
 
 
 def tests_of(path: str) -> list[str]:
-    """The tests of a file: those of its name, those that ``tools/one_of_each.toml`` lists instead, or the nearest ones."""
+    """The tests of a file: the examples in it, the tests of its name and those that these say test it as well, those that
+    ``tools/one_of_each.toml`` lists instead, or the nearest ones."""
+    return [path, *_tests_of(path)]
+
+
+def _tests_of(path: str) -> list[str]:
     inside = Path(path).relative_to("tirlower")
     name = f"{inside.parent.name}.py" if inside.name == "__init__.py" else inside.name
     own = Path("tests", inside.parent, f"test_{name.removeprefix('_')}")
     if (ROOT / own).is_file():
-        return [own.as_posix()]
+        said = ast.get_docstring(ast.parse((ROOT / own).read_text(encoding="utf-8"))) or ""
+        return [own.as_posix(), *_named(said)]
     listed = tomllib.loads((ROOT / "tools" / "one_of_each.toml").read_text(encoding="utf-8"))
     reasons = listed["modules without a test of their name"]
     reason = reasons.get(path) or reasons.get(f"{Path(path).parent.as_posix()}/", "")
-    if found := re.findall(r"\btests/[\w/.]*\w", reason):
+    if found := _named(reason):
         return found
     folder = ROOT / "tests" / inside.with_suffix("")
     while not any(folder.glob("test_*.py")):
         folder = folder.parent
     return [file.relative_to(ROOT).as_posix() for file in sorted(folder.glob("test_*.py"))]
+
+
+def _named(text: str) -> list[str]:
+    """The test files and folders that a text names."""
+    return re.findall(r"\btests/[\w/.]*\w", text)

@@ -215,3 +215,21 @@ def test_images_of_dynamic_extents_are_resized(mode: str, scale: float) -> None:
         x = array(1, 2, *sizes)
         if min(sizes) * scale >= 1:
             np.testing.assert_allclose(interpret(graph, x), session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scale", [1.1, 1.0, 2.0])
+def test_a_scale_that_leaves_the_extents_still_moves_what_is_read(mode: str, scale: float) -> None:
+    """As ONNX's reference has it; onnxruntime copies where the extents stay."""
+    size = int(5 * scale)
+    scales = f"s = Constant<value_floats = [1.0, 1.0, {scale}, {scale}]>()"
+    source = model(
+        f"agraph (float[1, 2, 5, 5] x) => (float[1, 2, {size}, {size}] y) "
+        f'{{ {scales} y = Resize<mode = "{mode}">(x, , s) }}'
+    )
+    reference = pytest.importorskip("onnx.reference").ReferenceEvaluator(source)
+    x = array(1, 2, 5, 5)
+    found = interpret(tg.from_onnx(source), x)
+    np.testing.assert_allclose(found, reference.run(None, {"x": x})[0], rtol=1e-5, atol=1e-4)
+    if mode != "nearest":
+        assert (found.shape == x.shape and bool((found == x).all())) == (scale == 1.0)
