@@ -126,3 +126,49 @@ def f(A: T.Buffer(("n",), "int32")):
         A[i] = i
 """)
     assert nest.left == "" and nest.points == float("inf")
+
+
+def test_statements_in_no_loop_are_of_no_nest():
+    nest = only("""
+def f(n: T.int32, A: T.Buffer((9,), "float32")):
+    A[8] = T.float32(1)
+    for i in range(8):
+        A[i] = A[8]
+    A[8] = A[0]
+""")
+    assert len(nest.statements) == 1 and nest.branch == 0 and not nest.open
+
+
+def test_nests_in_branches():
+    before, then, more, other, behind = nests_of(
+        parse("""
+def f(n: T.int32, A: T.Buffer((9,), "float32")):
+    for i in range(8):
+        A[i] = T.float32(0)
+    if n > 3:
+        for i in range(8):
+            A[i] = T.float32(1)
+        for i in range(8):
+            A[i] = T.float32(2)
+    elif n < 0:
+        for i in range(8):
+            if i > n:
+                A[i] = T.float32(3)
+    for i in range(8):
+        A[i] = T.float32(4)
+""")
+    )
+    assert before.branch == behind.branch == 0
+    assert then.branch == more.branch != 0 and other.branch not in (0, then.branch)
+    assert [len(access.conditions) for nest in (before, then, other) for access in nest.accesses()] == [0, 1, 3]
+    assert [len(access.guards) for nest in (before, then, other) for access in nest.accesses()] == [0, 0, 1]
+
+
+def test_what_is_left_alone_for_its_accesses_says_which():
+    nest = only("""
+def f(n: T.int32, A: T.Buffer((n,), "float32"), B: T.Buffer((9,), "float32")):
+    for i in range(9):
+        B[i] = A[i] + A[0]
+""")
+    assert {one.access.text for one in nest.open} == {"A[i]", "A[0]"}
+    assert nest.left == "A[i] is not proved to be inside its buffer, and is checked as it runs"

@@ -254,17 +254,17 @@ def _apart(
     sch, known = begun.schedule, all(extent_of(one.loop) is not None for one in borders)
     earlier, before = sch.branch(), {id(root) for root in roots_of(sch.mod["main"])}
     try:
-        written = steps()
+        others = before | steps()
+        parts = _parts(sch, nest, others)
+        if borders and known and without_rims_of_sums(cast("Verbs", sch), sch.mod["main"], parts):
+            parts = _parts(sch, nest, others)
     except ScheduleError:
         sch.become(earlier)
         return []
-    parts = _parts(sch, nest, before | written)
     if borders:  # they hand nothing on to each other: no chains of them
+        parts = [replace(one, branch=id(one.root)) for one in parts]
         if not known:  # what is at the borders of arrays of any size is taken to be little, and not worth its versions
             parts = [replace(one, left=one.left or (AT_BORDER if _has_guards(one) else "")) for one in parts]
-        elif without_rims_of_sums(cast("Verbs", sch), sch.mod["main"], parts):
-            parts = _parts(sch, nest, before | written)
-        parts = [replace(one, branch=id(one.root)) for one in parts]
     reports = _each(_Steps(sch.mod["main"], parts, sch), processor, recipes, left.function, whole=True)
     seconds = sum(report.seconds or report.written for report in reports)
     if seconds > CUT * (left.seconds or left.written) or not any(report.recipe for report in reports):

@@ -141,8 +141,8 @@ class AnyTile(Tile):
         """The parts of tiles into which what is left of a loop is cut."""
         if size == self.plan.rows:
             both = all(extent_of(loop) is None for loop in (self.facts.rows, self.facts.columns) if loop is not None)
-            return [part for part in (size, 0 if both else FEW_ROWS) if part > 1 and part <= size]
-        return [part for part in (size, self.plan.lanes // 2) if part > 1]
+            return [part for part in dict.fromkeys((size, 0 if both else FEW_ROWS)) if 1 < part <= size]
+        return [part for part in dict.fromkeys((size, self.plan.lanes // 2)) if part > 1]
 
     def parted(self, at: LoopRV, rows: LoopRV | None, columns: LoopRV) -> None:
         """A tile; of single columns the rows' sums are to go side by side, which takes fewer proofs."""
