@@ -16,6 +16,7 @@ from tirlower.diagnostics import TirError
 from tirlower.ir import BufferStore, For
 from tirlower.ir.query import each
 from tirlower.poly import can_reorder, extract, order_kept
+from tirlower.script import parse
 from tirlower.script import tir as T
 
 SEEDS = 240
@@ -253,3 +254,20 @@ def test_what_is_not_known_is_unknown_and_what_cannot_meet_is_proved() -> None:
     (i,) = loops(scatter).values()
     assert order_kept(scatter, {i.body: [i.loop_var * -1]}, i).unknown
     assert order_kept(scatter, {i.body: [i.loop_var + 3]}, i).proved
+
+
+def test_while_loops_move_as_a_whole_alone() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        while A[i] < 3:
+            A[i] = A[i] + 1
+        B[i] = 2
+""")
+    loop = func.body
+    assert isinstance(loop, For)
+    turn, store = loop.body.stmts
+    assert order_kept(func, {turn: [loop, 1], store: [loop, 0]}, loop).proved
+    refused = order_kept(func, {turn.body: [loop, 1], store: [loop, 0]}, loop)
+    assert refused.status == "refuted" and refused.reason == "a while loop cannot change places"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tirlower as tl
+from tirlower.schedule import sampling
 from tirlower.schedule.sampling import draw, fork, state_of
 from tirlower.script import parse
 
@@ -46,3 +47,10 @@ def test_a_seed_is_a_sequence() -> None:
     assert drawn == [two.fork_seed() for _ in range(3)] and len(set(drawn)) == 3
     one.seed(7)
     assert one.fork_seed() == drawn[0]
+
+
+@pytest.mark.parametrize(("drawn", "seed"), [(0, 1), (7, 8), ((1 << 31) - 2, (1 << 31) - 1)])
+def test_seeds_of_forks_are_seeds(drawn: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "draw", lambda state, below: (drawn, state + below))
+    assert fork(5) == (seed, 5 + (1 << 31) - 1)
+    assert state_of(seed)

@@ -274,3 +274,20 @@ def test_sums_are_rounded_as_the_program_says_whatever_nests_they_are_in_now(tex
         found.append(list(s))
     assert found[0] == found[1]
     assert found[0] != found[2], "else nothing is shown"
+
+
+def test_a_module_of_one_function_is_worked_on_whatever_its_name() -> None:
+    func, other = (
+        parse(f"def {name}(A: T.Buffer((8,), 'int32')):\n    for i in range(8):\n        A[i] = i\n") for name in "gh"
+    )
+    sch = tl.Schedule(IRModule({"g": func}))
+    sch.split(sch.loop("i"), [None, 4])
+    assert "i_0" in str(sch.mod["g"])
+    for several in ({"g": func, "h": other}, {"g": func, "main": other}):
+        sch = tl.Schedule(IRModule(several))
+        if "main" in several:
+            sch.split(sch.loop("i"), [None, 4])
+            assert "i_0" in str(sch.mod["main"]) and "i_0" not in str(sch.mod["g"])
+        else:
+            with pytest.raises(ValueError, match="which function to be working on"):
+                sch.loop("i")

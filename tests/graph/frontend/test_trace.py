@@ -277,3 +277,13 @@ def test_names_that_python_keeps_for_itself():
     g = tg.trace(lambda **kw: kw["lambda"] + kw["a b"], **{"lambda": X, "a b": X})
     assert g.name == "main"
     assert all(v.name.isidentifier() for v in g.params)
+
+
+@pytest.mark.parametrize(("said", "noted"), [("wrong", True), ("wrong at test_trace.py:7", False)])
+def test_a_place_is_told_once(said, noted):
+    def model(x):
+        raise GraphError(said)
+
+    with pytest.raises(GraphError) as info:
+        tg.trace(model, X)
+    assert any("at test_trace.py:" in note for note in info.value.notes) == noted

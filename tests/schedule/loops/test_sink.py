@@ -79,3 +79,17 @@ def f(P: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), Q: T.Buffer((16,
         sch.sink("P", "j")
     with pytest.raises(IllegalStep):
         sch.sink("Q", "j")
+
+
+@pytest.mark.parametrize(("extent", "guarded"), [(1, False), (2, True), (3, True)])
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_loop_of_one_iteration_asks_nothing(extent: int, guarded: bool, behind: bool) -> None:
+    lines = ["    A[7] = A[7] + 1", f"    for i in range({extent}):\n        B[i] = B[i] * 2 + A[7]"]
+    func = parse(
+        '@T.prim_func\ndef f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):\n'
+        + "\n".join(lines[::-1] if behind else lines)
+    )
+    sch = tl.Schedule(func)
+    sch.sink("A", "i")
+    assert ("if " in str(sch.mod["main"])) == guarded
+    executes_alike(func, sch.mod["main"])
