@@ -113,8 +113,7 @@ def test_every_function_has_code(dtype, arch):
         assert found.spill_stores == 0
 
 
-@pytest.mark.parametrize("options", ["", "-fast-vector-math=1", "-fast-math=1"])
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("dtype", "options"), in_pairs(FLOATS, ["", "-fast-vector-math=1", "-fast-math=1"]))
 def test_every_function_of_vectors(dtype, options):
     module = build(all_functions(dtype, 4)[1], "sm_80", options)
     assert ".extern .func" not in module.ptx
