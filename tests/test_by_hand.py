@@ -14,6 +14,7 @@ from bench.__main__ import main
 from bench.by_hand.case import Maker
 from bench.by_hand.machine import Machine
 from bench.by_hand.report import table
+from tests.sampling import in_pairs
 from tirlower.machine.cpu import features_of, host_cpu
 
 SMALL: dict[str, Maker] = {}
@@ -24,8 +25,7 @@ MACHINES = ("haswell", "znver4")
 """Sixteen registers of 256 bits, and 32 of 512: their tiles differ."""
 
 
-@pytest.mark.parametrize("mcpu", MACHINES)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(("name", "mcpu"), in_pairs(SMALL, MACHINES))
 def test_a_kernel_is_proved_and_computes_what_the_interpreter_and_numpy_compute(name: str, mcpu: str) -> None:
     case = SMALL[name](Machine.named(mcpu))
     # Contraction is a permission to round otherwise than the interpreter.

@@ -14,6 +14,7 @@ from evaluate import evaluate
 from fuzz import CHECKS, check_one
 from index_expressions import Case, Problem
 
+from tests.sampling import by_day
 from tirlower.arith import Analyzer
 from tirlower.ir import substitute
 from tirlower.ir.structural import structural_equal
@@ -23,7 +24,7 @@ CHUNKS = 20
 FIRST = 0
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", by_day(range(CHUNKS)))
 def test_index_expressions(chunk):
     for seed in range(FIRST + chunk, FIRST + COUNT, CHUNKS):
         check_one(seed)

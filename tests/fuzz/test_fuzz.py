@@ -1,4 +1,4 @@
-"""A fixed number of random programs, with fixed seeds; ``python -m tests.fuzz`` runs any number."""
+"""A fixed number of random programs, with fixed seeds, half of them by day; ``python -m tests.fuzz`` runs any number."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from tests.fuzz.runner import Failure, has_native, run_many, run_one
 from tests.fuzz.sequences import pool
 from tests.generate.programs import SHAPES, generate
+from tests.sampling import by_day
 from tirlower.ir import BufferStore, Mutator, PrimFunc, const
 from tirlower.ir.verify import verify_well_formed
 from tirlower.script import parse
@@ -15,7 +16,7 @@ from tirlower.transforms import prim_func_pass
 COUNT, EACH = 200, 20
 
 
-@pytest.mark.parametrize("first", range(0, COUNT, EACH))
+@pytest.mark.parametrize("first", by_day(range(0, COUNT, EACH)))
 def test_random_programs_through_random_passes(first: int) -> None:
     for seed in range(first, first + EACH):
         run_one(seed, native=has_native(seed))

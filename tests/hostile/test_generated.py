@@ -1,4 +1,4 @@
-"""A fixed number of hostile programs with fixed seeds; ``python -m tests.hostile`` runs any number."""
+"""A fixed number of hostile programs with fixed seeds, half of them by day; ``python -m tests.hostile`` runs any number."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.hostile.campaign import one, run_many
 from tests.hostile.generate import Argument, Base, Call, Hostile, generate
 from tests.hostile.memory import Fenced
 from tests.hostile.shrink import kind_of, shrink
+from tests.sampling import by_day
 from tirlower.diagnostics import ScriptError
 from tirlower.script import parse
 
@@ -28,7 +29,7 @@ def without_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIRLOWER_CACHE", "off")
 
 
-@pytest.mark.parametrize("first", range(0, COUNT, EACH))
+@pytest.mark.parametrize("first", by_day(range(0, COUNT, EACH)))
 def test_native_code_is_the_interpreter_and_touches_nothing_else(first: int) -> None:
     report = run_many(first, EACH)
     faults = [fault for fault in report.faults if fault.seed not in OPEN_SEEDS]

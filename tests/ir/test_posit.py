@@ -70,8 +70,10 @@ def test_known_numbers_of_posit8() -> None:
     assert NUMBERS8[0xC0] == -1 and NUMBERS8[0x80] is None
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", ["add", "mul", "sub", "div"])
-def test_all_pairs_are_rounded_once_from_the_exact_result(name: str) -> None:
+def test_all_pairs_are_rounded_once_from_the_exact_result(name: str, step: int) -> None:
+    """By day with each third number on the left, which zero is and the others beside the ends are, and those that are not one."""
     exact = {
         "add": lambda x, y: x + y,
         "sub": lambda x, y: x - y,
@@ -79,7 +81,8 @@ def test_all_pairs_are_rounded_once_from_the_exact_result(name: str) -> None:
         "div": lambda x, y: x / y if y else None,
     }[name]
     run = getattr(POSIT8, name)
-    for a, x in enumerate(NUMBERS8):
+    for a in sorted({*range(0, 256, step), 0x80}):
+        x = NUMBERS8[a]
         for b, y in enumerate(NUMBERS8):
             want = 0x80 if x is None or y is None else NEAREST8(exact(x, y))
             assert run(a, b) == want, (name, a, b)

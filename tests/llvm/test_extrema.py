@@ -6,6 +6,8 @@ LLVM 22 with assertions stops the process over loops that reduce by ``maxnum`` f
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ LENGTHS = (*range(30, 48), *range(58, 66), *range(70, 80), 88, 91, 95, 104, 111,
 
 def rows(count: int, length: int, dtype: str) -> str:
     """A script that reduces some rows side by side in one loop, the even ones to the maximum."""
-    head = f'@T.prim_func\ndef f(A: T.Buffer(({count}, {length}), "{dtype}"), S: T.Buffer(({count},), "{dtype}")):\n'
+    head = f'@T.prim_func\ndef f{length}(A: T.Buffer(({count}, {length}), "{dtype}"), S: T.Buffer(({count},), "{dtype}")):\n'
     text = head + f'    L = T.alloc_buffer(({count},), "{dtype}")\n'
     for i in range(count):
         text += f"    L[{i}] = A[{i}, 0]\n"
@@ -33,10 +35,12 @@ def rows(count: int, length: int, dtype: str) -> str:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_of_every_length(count, dtype):
     rng = np.random.default_rng(count)
+    text = "".join(rows(count, length, dtype) for length in LENGTHS)
+    kernels = tl.build(parse("@I.ir_module\nclass Module:\n" + textwrap.indent(text, "    ")), schedule="none")
     for length in LENGTHS:
         a = rng.standard_normal((count, length)).astype(dtype)
         a[:, rng.integers(1, length)] = np.nan  # ignored, as by np.fmax
         out = np.zeros(count, dtype)
-        tl.build(parse(rows(count, length, dtype)), schedule="none")(a, out)
+        kernels[f"f{length}"](a, out)
         expected = [(np.fmax, np.fmin)[i % 2].reduce(a[i]) for i in range(count)]
         np.testing.assert_array_equal(out, np.array(expected, dtype), err_msg=f"{length} elements")

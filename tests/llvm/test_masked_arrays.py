@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
+from tests.sampling import in_pairs
 from tirlower.script import parse
 
 #: Bodies of a function of A (64), n and C (64): X, Y and Z are arrays that lie beside each other.
@@ -23,9 +24,9 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("threads", [False, True])
-@pytest.mark.parametrize("dtype", ["float32", "int8", "float64", "int64"])
-@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize(
+    ("name", "dtype", "threads"), in_pairs(BODIES, ["float32", "int8", "float64", "int64"], [False, True])
+)
 def test_masked_lanes(name: str, dtype: str, threads: bool) -> None:
     lines = "".join(f"        {line}\n" for line in BODIES[name].split("\n"))
     if not dtype.startswith("float"):

@@ -49,7 +49,7 @@ def test_assumptions_that_are_checked_are_seen() -> None:
 
 
 def test_builds_keep_nothing() -> None:
-    """In a process of its own: what 150 builds leave behind, in KB of memory and in objects."""
+    """In a process of its own: what 60 builds leave behind, in KB of memory and in objects."""
     program = """
         import gc, os
         import tirlower as tl
@@ -68,10 +68,10 @@ def test_builds_keep_nothing() -> None:
             with open("/proc/self/statm") as file:
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024, len(gc.get_objects())
 
-        for i in range(70):
+        for i in range(30):
             one(i)
         memory, objects = state()
-        for i in range(150):
+        for i in range(60):
             one(1000 + i)
         after, more = state()
         print(after - memory, more - objects)
@@ -87,5 +87,5 @@ def test_builds_keep_nothing() -> None:
     )
     memory, objects = map(int, done.stdout.split())
     # 80 KB a build once, where pass managers and linkers stayed.
-    assert memory < 150 * 8
-    assert objects < 200
+    assert memory < 60 * 8
+    assert objects < 80

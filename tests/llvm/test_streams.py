@@ -7,6 +7,7 @@ import pytest
 
 import tirlower as tl
 from tests.emit.test_memory import data
+from tests.sampling import in_pairs
 from tirlower.script import parse
 
 MARK = 'annotations={"tir.nontemporal": True}'
@@ -24,8 +25,10 @@ FILLING = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "bfloat16", "float32", "float64", "uint64"])
-@pytest.mark.parametrize("name", FILLING)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    in_pairs(FILLING, ["bool", "int8", "int16", "bfloat16", "float32", "float64", "uint64"]),
+)
 def test_arrays_that_begin_anywhere(name: str, dtype: str) -> None:
     rng = np.random.default_rng(0)
     body = "".join(f"    {line}\n" for line in FILLING[name].replace("MARK", MARK).split("\n"))

@@ -55,14 +55,16 @@ def test_operations_mean_what_they_compute(seed: int):
             made.append((space.choice(at_least(a), b, a), lambda env, f=f, g=g: g(env) if f(env) >= 0 else f(env)))
     for lin, meaning in made:
         low, high = intersection(space.interval(lin), space.limits(lin))
+        shifted = lin.shifted(-1)
+        least, same = at_least(shifted), equal(shifted)
+        conditions = [(least, negate(least)), (same, negate(same))]
         for env in everywhere(space, variables):
             value = meaning(env)
             assert evaluate(lin, env) == value, lin
             assert low <= value <= high, lin
-            shifted = lin.shifted(-1)
-            for condition, truth in ((at_least(shifted), value >= 1), (equal(shifted), value == 1)):
+            for (condition, negated), truth in zip(conditions, (value >= 1, value == 1), strict=True):
                 assert condition.holds(lambda part, env=env: evaluate(part, env)) == truth, condition
-                assert negate(condition).holds(lambda part, env=env: evaluate(part, env)) == (not truth), condition
+                assert negated.holds(lambda part, env=env: evaluate(part, env)) == (not truth), condition
 
 
 def test_forms_are_reduced():

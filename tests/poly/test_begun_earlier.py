@@ -10,6 +10,7 @@ import pytest
 
 import tirlower as tl
 from tests.poly.second_opinion import counted, no_flow
+from tests.sampling import by_day
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir.query import each
 from tirlower.ir.stmt import For
@@ -66,7 +67,7 @@ def program(rng: random.Random) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("first", range(0, 120, 60))
+@pytest.mark.parametrize("first", by_day(range(0, 120, 60)))
 def test_inits_of_all_kinds(first: int, quick: Counter[str]) -> None:
     for seed in range(first, first + 60):
         rng = random.Random(seed)

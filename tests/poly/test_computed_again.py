@@ -11,6 +11,7 @@ import pytest
 
 import tirlower as tl
 from tests.poly.second_opinion import counted, no_flow
+from tests.sampling import by_day
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir import Range, Var, build
 from tirlower.ir.query import each
@@ -125,7 +126,7 @@ def attempts(first: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
             continue
 
 
-@pytest.mark.parametrize("first", range(0, 120, 60))
+@pytest.mark.parametrize("first", by_day(range(0, 120, 60)))
 def test_computations_of_all_kinds(first: int, quick: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     attempts(first, 60, monkeypatch)
     assert quick["proved"] > 8 and quick["refused"] > 5

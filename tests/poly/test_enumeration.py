@@ -1,18 +1,18 @@
 """isl's verdict against brute force on random loop nests: no wrong verdict, and none unknown, for all is affine.
 
-Two thousand nests (and a few more, for those too large to enumerate), each second batch of them in the long checks;
+Two thousand nests (and a few more, for those too large to enumerate), all but each fourth batch of them in the long checks;
 ``TIRLOWER_NESTS`` runs another number of them, ``TIRLOWER_NESTS_FROM`` starts at another seed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from tests.poly.brute import events, parallel_conflict, vector_conflict
 from tests.poly.nests import random_nest
+from tests.sampling import by_day
 from tirlower.poly import extract, is_parallel, is_vectorizable
 
 COUNT = int(os.environ.get("TIRLOWER_NESTS", "2020"))
@@ -53,12 +53,7 @@ def check(seed: int) -> None:
                 )
 
 
-def batches() -> Iterator[object]:
-    for n, first in enumerate(range(START, START + COUNT, BATCH)):
-        yield pytest.param(first, marks=[pytest.mark.nightly] if n % 2 else [])
-
-
-@pytest.mark.parametrize("first", batches())
+@pytest.mark.parametrize("first", by_day(range(START, START + COUNT, BATCH), 4))
 def test_verdicts_equal_brute_force(first: int):
     for seed in range(first, min(first + BATCH, START + COUNT)):
         check(seed)

@@ -12,6 +12,7 @@ from tests.poly.legality_base import replayed
 from tests.poly.nests import random_nest, random_perfect_nest
 from tests.poly.positions import conflicts, leaf_positions, turned
 from tests.poly.test_left_out import parsed
+from tests.sampling import by_day
 from tirlower.diagnostics import TirError
 from tirlower.ir import BufferStore, For
 from tirlower.ir.query import each
@@ -22,7 +23,7 @@ from tirlower.script import tir as T
 SEEDS = 240
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 40))
+@pytest.mark.parametrize("first", by_day(range(0, SEEDS, 40)))
 def test_stores_at_new_positions_equal_brute_force(first: int) -> None:
     told = Counter[str]()
     for seed in range(first, first + 40):

@@ -79,7 +79,7 @@ def nest(rng: random.Random, depth: int) -> tuple[list[For], PrimFunc]:
     return loops, func
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(10, 20))])
 @pytest.mark.parametrize("around", [0, 1])
 def test_all_iterations_once_and_no_others(seed: int, around: int) -> None:
     rng = random.Random(seed)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.checking import executes_alike, roundtrips
+from tests.sampling import by_day
 from tirlower.ir import PrimFunc
 from tirlower.ir.verify import verify_well_formed
 from tirlower.script import parse
@@ -265,7 +266,7 @@ def program(seed: int) -> PrimFunc:
     return func
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", by_day(range(40)))
 def test_random_dataflow(seed: int) -> None:
     before = program(seed)
     for one in PASSES:

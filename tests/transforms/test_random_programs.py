@@ -9,6 +9,7 @@ import pytest
 
 from tests.checking import executes_alike, roundtrips
 from tests.generate.free import Free
+from tests.sampling import by_day
 from tirlower.ir.verify import verify_well_formed
 from tirlower.script import parse
 from tirlower.transforms import (
@@ -64,7 +65,7 @@ def is_legal(func: Any, seed: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", by_day(range(40)))
 def test_random_programs(seed: int) -> None:
     before = func = parse(Free(seed).program())
     legal = is_legal(func, seed)

@@ -9,6 +9,7 @@ import tirlower as tl
 from tests.kernels.base import differences, same_bits
 from tests.kernels.corpus import CORPUS
 from tests.kernels.test_native import EXACT, _meaning, interpreted
+from tests.sampling import in_pairs
 from tirlower.diagnostics import TransformError
 from tirlower.driver.pipelines import Pipeline, Step, pipeline_for
 from tirlower.ir import IRModule, custom_datatype
@@ -77,8 +78,7 @@ def test_validation_finds_nothing(name, level):
         tl.lower(one.program(one.sizes[0]))
 
 
-@pytest.mark.parametrize("level", [0, 1, 3])
-@pytest.mark.parametrize("name", [name for i, name in enumerate(CORPUS) if i % 3 == 0])
+@pytest.mark.parametrize(("name", "level"), in_pairs([name for i, name in enumerate(CORPUS) if i % 3 == 0], [0, 1, 3]))
 def test_every_level_means_the_same(name, level):
     one = CORPUS[name]
     size = one.sizes[-1]

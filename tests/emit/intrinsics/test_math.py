@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.llvm.codegen.conftest import build, elementwise, llvm_text, with_operation
+from tests.sampling import in_pairs
 from tirlower.diagnostics import CodegenError, RuntimeAssertError
 from tirlower.ir.dtype import DataType
 
@@ -26,8 +27,7 @@ UNARY = {
 ULP = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
-@pytest.mark.parametrize("dtype", list(ULP))
-@pytest.mark.parametrize("name", list(UNARY))
+@pytest.mark.parametrize(("name", "dtype"), in_pairs(UNARY, ULP))
 def test_functions_of_one_argument(name: str, dtype: str, rng: np.random.Generator) -> None:
     exact, low, high = UNARY[name]
     kind = DataType(dtype).numpy

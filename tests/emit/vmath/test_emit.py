@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.emit.vmath.measure import AVX512
+from tests.sampling import in_pairs
 from tirlower.diagnostics import CodegenError
 from tirlower.emit import vmath
 from tirlower.emit.compile import CompileOptions, emit_assembly
@@ -32,18 +33,20 @@ def arguments(name, dtype, size):
     return [x, rng.normal(size=size).astype(dtype)][: vmath.ARITY[name]]
 
 
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sin", "pow", "atan2", "erf"])
-@pytest.mark.parametrize("target", ["host", "avx512", "avx2", "sse2"])
+@pytest.mark.parametrize(
+    ("target", "name", "lanes"),
+    in_pairs(["host", "avx512", "avx2", "sse2"], ["exp", "log", "tanh", "sin", "pow", "atan2", "erf"], LANES, each=3),
+)
 def test_any_number_of_lanes(loop, exact, ulps, name, lanes, target):
     args = arguments(name, np.float32, 960)
     got = loop(name, "f32", lanes, target)(*args)
     assert ulps(got, exact(name, *[a.astype(np.float64) for a in args])).max() <= vmath.ERRORS[name]
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 3, 4, 5, 8, 16, 24])
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "cos", "pow", "atan2"])
-@pytest.mark.parametrize("target", ["host", "avx2"])
+@pytest.mark.parametrize(
+    ("target", "name", "lanes"),
+    in_pairs(["host", "avx2"], ["exp", "log", "tanh", "cos", "pow", "atan2"], [1, 2, 3, 4, 5, 8, 16, 24]),
+)
 def test_any_number_of_lanes_of_float64(loop, exact, name, lanes, target):
     args = arguments(name, np.float64, 960)
     got = loop(name, "f64", lanes, target)(*args)
@@ -58,10 +61,13 @@ def test_scalars_and_odd_vectors_of_every_function(loop, exact, ulps, name):
         assert ulps(loop(name, "f32", lanes)(*args), want).max() <= vmath.ERRORS[name]
 
 
-@pytest.mark.parametrize("lanes", [1, 3, 16])
-@pytest.mark.parametrize("elem", ["f16", "bf16"])
 @pytest.mark.parametrize(
-    "name", ["exp", "log", "tanh", "sin", "rsqrt", "expm1", "tan", "asin", "asinh", "acosh", "atanh"]
+    ("name", "elem", "lanes"),
+    in_pairs(
+        ["exp", "log", "tanh", "sin", "rsqrt", "expm1", "tan", "asin", "asinh", "acosh", "atanh"],
+        ["f16", "bf16"],
+        [1, 3, 16],
+    ),
 )
 def test_every_number_of_16_bits(loop, exact, ulps, name, elem, lanes):
     dtype = np.dtype(np.float16 if elem == "f16" else ml_dtypes.bfloat16)

@@ -31,5 +31,6 @@ FOUND_BY = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_found(name: str) -> None:
     first = FOUND_BY.get(name, 80)
+    often = 10  # threads and collections of garbage are not the same each time
     with fault(name):
-        assert any(verdict(seed) is not None for seed in range(first, first + 400))
+        assert any(verdict(seed) is not None for seed in (*[first] * often, *range(first + 1, first + 400)))

@@ -188,7 +188,7 @@ def _begun_equal(given, body, cse):
 
 SEEDS = {
     "x + 0.0 is x for -0.0 too": 41,
-    "x - -0.0 is x": 10,
+    "x - -0.0 is x": 41,
     "a neutral number of another operation": 1,
     "0 times a float is 0": 5,
     "a float less itself is 0": 21,
@@ -199,16 +199,16 @@ SEEDS = {
     "a slice's steps are forgotten": 0,
     "slices are joined whether they are neighbours or not": 8,
     "a part of a part is taken for one along any axis": 10,
-    "every conversion may go another way": 3,
-    "constants of floats are added up first": 3,
+    "every conversion may go another way": 10,
+    "constants of floats are added up first": 13,
     "the arms of a choice stay where they were": 1,
     "x - (-y) is x - y": 7,
     "floors of what was rounded in another way": 41,
     "attributes are not compared": 5,
-    "every operation commutes": 3,
+    "every operation commutes": 8,
     "of constants the first elements are compared": 1,
     "-0.0 and 0.0 are one number": 1,
-    "results of a macro in another order": 12,
+    "results of a macro in another order": 20,
     "a write inside a node is not seen": 3,
     "a load before the next store is not seen": 24,
     "what a state holds at first is forgotten": 12,
@@ -218,6 +218,8 @@ SEEDS = {
     "what begins equal stays equal": 86,
     "a loop gives what it began with": 3,
     "what a third operand needs is dropped": 5,
+    "what is watched twice is watched once": 8,
+    "with what watches go the states": 3,
 }
 
 FAULTS = (

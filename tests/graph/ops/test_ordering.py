@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.graph.ops.checking import built, check, floats, integers, refused, run, same
+from tests.sampling import in_pairs
 from tirlower.graph.api import compile
 from tirlower.graph.core.dims import dim
 from tirlower.graph.errors import GraphError
@@ -55,8 +56,7 @@ def machine(name: str, *arrays: np.ndarray, dynamic: bool = True, **attrs: objec
     return tuple(map(np.asarray, made))
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("dtype", "descending"), in_pairs(DTYPES, [False, True]))
 def test_places_in_order_of_every_dtype(dtype: str, descending: bool) -> None:
     x = of_dtype(dtype, 3, 13)
     want = order_by_hand(x, -1, descending)

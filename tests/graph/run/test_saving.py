@@ -19,6 +19,7 @@ import tirlower as tl
 import tirlower.graph as tg
 from tests.graph.fuzz.generate import generate
 from tests.graph.run.comparing import as_list
+from tests.sampling import by_day
 from tirlower.diagnostics import ArgumentValueError
 from tirlower.graph.backends import registry
 from tirlower.graph.core.nodes import Graph
@@ -146,7 +147,7 @@ def test_what_calls_python_back_is_not_saved(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", by_day(range(12)))
 def test_random_graphs(seed: int, tmp_path: Path) -> None:
     graph = generate(seed, 25)
     exe, back = saved(graph, tmp_path)

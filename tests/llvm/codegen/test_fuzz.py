@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sampling import by_day
 from tirlower.interp import interpret
 from tirlower.ir import (
     EQ,
@@ -226,7 +227,7 @@ def bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.where(nan, 1, array.view(f"uint{8 * array.dtype.itemsize}")) * (array != 0)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", by_day(range(120)))
 def test_machine_code_agrees_with_the_interpreter(seed: int) -> None:
     agree(seed)
 

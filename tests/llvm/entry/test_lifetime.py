@@ -63,7 +63,7 @@ def test_reference_counts_do_not_move(native):
     half, wrong = 0.125, np.zeros(8)
     dtype, byte = np.dtype("float32"), np.dtype("uint8")
     watched = [x, y, half, wrong, dtype, byte, f, g, np.ndarray, f.slow_path, g.slow_path]
-    repeats = 100_000 if native else 3_000
+    repeats = 30_000 if native else 1_000
 
     def calls(count: int) -> None:
         for i in range(count):
@@ -100,9 +100,9 @@ def test_reference_counts_do_not_move(native):
     after = [sys.getrefcount(o) for o in watched]
     # Not proportional to the calls: some caches of Python's own may move by a few.
     assert all(abs(p - q) < 10 for p, q in zip(before, after, strict=True)), (before, after)
-    assert abs(sys.getrefcount(None) - none_before) < 1000
+    assert abs(sys.getrefcount(None) - none_before) < 300
     # What each call keeps is kept in both rounds; lists of free objects are filled in the first.
-    assert min(b - a for a, b in itertools.pairwise(held)) < 20_000
+    assert min(b - a for a, b in itertools.pairwise(held)) < 6_000
     np.testing.assert_array_equal(y, x * half)
 
 

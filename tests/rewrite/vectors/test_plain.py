@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import platform
+import textwrap
 
 import numpy as np
 import pytest
 
 import tirlower as tl
 from tests.checking import check
+from tests.sampling import in_pairs
 from tirlower.emit import vmath
-from tirlower.ir import Call, PrimFunc
+from tirlower.ir import Call, IRModule, PrimFunc
 from tirlower.ir.query import each
 from tirlower.ir.structural import structural_equal
 from tirlower.script import parse
@@ -107,8 +109,8 @@ def test_arrays_that_may_overlap_are_left_alone():
     np.testing.assert_array_equal(overlapping, apart)
 
 
-def forms(name: str, dtype: str, size: int) -> dict[str, PrimFunc]:
-    """The same loop over arrays in its three forms."""
+def forms(name: str, dtype: str, size: int) -> IRModule:
+    """The same loop over arrays in its three forms, a function each."""
     second = f', Z: T.Buffer(({size},), "{dtype}")' if vmath.ARITY[name] == 2 else ""
     call = f"T.{name}(X[@], Z[@])" if second else f"T.{name}(X[@])"
     loops = {
@@ -116,13 +118,17 @@ def forms(name: str, dtype: str, size: int) -> dict[str, PrimFunc]:
         "vectorized": f"for i in T.vectorized({size}):\n        Y[i] = {call}",
         "whole": f"Y[:] = {call.replace('@', ':')}",
     }
-    head = f'@T.prim_func\ndef f(X: T.Buffer(({size},), "{dtype}"){second}, Y: T.Buffer(({size},), "{dtype}")):\n    '
-    return {form: parse(head + body.replace("@", "i") + "\n") for form, body in loops.items()}  # type: ignore[misc]
+    params = f'X: T.Buffer(({size},), "{dtype}"){second}, Y: T.Buffer(({size},), "{dtype}")'
+    text = "".join(
+        f"@T.prim_func\ndef {form}({params}):\n    {body.replace('@', 'i')}\n" for form, body in loops.items()
+    )
+    return parse("@I.ir_module\nclass Module:\n" + textwrap.indent(text, "    "))  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", sorted(vmath.SUPPORTED))
+@pytest.mark.parametrize(
+    ("name", "dtype", "target"),
+    in_pairs(sorted(vmath.SUPPORTED), ["float32", "float64"], ["llvm", "llvm -mcpu=x86-64"]),
+)
 def test_three_forms_of_a_loop_give_the_same_bits(name, dtype, target):
     if "x86-64" in target and platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("code for x86")
@@ -133,9 +139,10 @@ def test_three_forms_of_a_loop_give_the_same_bits(name, dtype, target):
     x[-8:] = [0.0, -0.0, np.inf, -np.inf, np.nan, 4e8, 1e-40, np.finfo(dtype).max]
     given = (x, rng.permutation(x))[: vmath.ARITY[name]]
     found = {}
-    for form, func in forms(name, dtype, size).items():
+    kernels = tl.build(forms(name, dtype, size), target, schedule="none")
+    for form in ("plain", "vectorized", "whole"):
         found[form] = np.zeros_like(x)
-        tl.build(func, target, schedule="none")(*given, found[form])
+        kernels[form](*given, found[form])
         found[form][np.isnan(found[form])] = np.nan  # whose sign is the processor's
     for form in ("plain", "whole"):
         np.testing.assert_array_equal(found[form].view(bits), found["vectorized"].view(bits), err_msg=form)

@@ -7,6 +7,7 @@ import pytest
 
 import tirlower as tl
 from tests.checking import check, same_function
+from tests.sampling import in_pairs
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
 from tirlower.script import parse
@@ -91,8 +92,7 @@ FORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("lanes", [24, 48, 100, 129, 300])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "lanes"), in_pairs(FORMS, [24, 48, 100, 129, 300]))
 def test_a_form(form: str, lanes: int) -> None:
     func = program(FORMS[form].format(n=lanes))
     agree(func)
@@ -113,8 +113,10 @@ def test_lane_numbers_of_a_narrow_type_wrap(lanes: int) -> None:
 ALIKE = ("copy", "in place", "reversed", "shift up", "gather in place", "interleaved", "masked", "a name", "maximum")
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int64", "uint64", "float16", "float64"])
-@pytest.mark.parametrize("form", ALIKE)
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    in_pairs(ALIKE, ["int8", "uint8", "int16", "uint16", "int64", "uint64", "float16", "float64"]),
+)
 def test_a_type(form: str, dtype: str) -> None:
     agree(program(FORMS[form].format(n=93), dtype), dtype)
 

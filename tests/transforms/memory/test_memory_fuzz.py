@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.checking import check, roundtrips
+from tests.sampling import by_day
 from tirlower.analysis.compaction_check import verify_compaction
 from tirlower.ir.verify import verify_well_formed
 from tirlower.rewrite.storage.check import verify_storage
@@ -125,7 +126,7 @@ class Generator:
         return "\n".join(["@T.prim_func", 'def f(A: T.Buffer((24,), "int32")):', *self.lines])
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", by_day(range(24)))
 def test_random_programs(seed: int) -> None:
     func = parse(Generator(seed).program())
     verify_well_formed(func)

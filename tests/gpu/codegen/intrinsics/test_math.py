@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.gpu.codegen.building import OnHost, array, build, check, empty, has, kernel
+from tests.sampling import in_pairs
 from tirlower.diagnostics import CodegenError
 from tirlower.emit import vmath
 from tirlower.ir.dtype import DataType
@@ -101,8 +102,7 @@ def all_functions(dtype: str, lanes: int = 1, leave_out: tuple[str, ...] = ()):
     return names, kernel(f'{arrays}, C: T.Buffer(({len(names)}, {width}), "{dtype}")', "\n".join(rows))
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_100"])
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("dtype", "arch"), in_pairs(FLOATS, ["sm_75", "sm_80", "sm_90a", "sm_100"]))
 def test_every_function_has_code(dtype, arch):
     """LLVM ends the process where it selects no instruction, and leaves what it takes for a library's function open."""
     module = build(all_functions(dtype)[1], arch)
@@ -113,8 +113,7 @@ def test_every_function_has_code(dtype, arch):
         assert found.spill_stores == 0
 
 
-@pytest.mark.parametrize("options", ["", "-fast-vector-math=1", "-fast-math=1"])
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("dtype", "options"), in_pairs(FLOATS, ["", "-fast-vector-math=1", "-fast-math=1"]))
 def test_every_function_of_vectors(dtype, options):
     module = build(all_functions(dtype, 4)[1], "sm_80", options)
     assert ".extern .func" not in module.ptx

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.gpu.codegen.building import build, check, kernel
+from tests.sampling import in_pairs
 from tirlower.diagnostics import CodegenError
 
 BUFFERS = {
@@ -47,15 +48,15 @@ def wgmma(
     return kernel(params, body, threads=128)
 
 
-@pytest.mark.parametrize(
-    ("kind", "depth", "sums"),
-    [
-        ("fp16", 16, "float32"), ("bf16", 16, "float32"), ("tf32", 8, "float32"), ("e4m3", 32, "float32"),
-        ("e5m2", 32, "float32"), ("fp16", 16, "float16"), ("e4m3", 32, "float16"), ("int8", 32, "int32"), ("uint8", 32, "int32"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("n", [8, 64, 256])
-def test_products_of_every_type(kind, depth, sums, n):
+PRODUCTS = [
+    ("fp16", 16, "float32"), ("bf16", 16, "float32"), ("tf32", 8, "float32"), ("e4m3", 32, "float32"),
+    ("e5m2", 32, "float32"), ("fp16", 16, "float16"), ("e4m3", 32, "float16"), ("int8", 32, "int32"), ("uint8", 32, "int32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("product", "n"), in_pairs(PRODUCTS, [8, 64, 256]))
+def test_products_of_every_type(product, n):
+    kind, depth, sums = product
     module = build(wgmma(n, depth, kind, sums=sums), "sm_90a")
     count = n // 4 if sums == "float16" else n // 2  # registers of 32 bits
     signs = "" if sums == "int32" else ", 1, 1"
