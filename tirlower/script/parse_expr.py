@@ -20,8 +20,8 @@ from tirlower.diagnostics import ScriptError, Span, nearest_name
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, MatchBufferRegion, Range
 from tirlower.ir.build import BinaryBuilder
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Expr, ExprLike, IntImm, PointerType, as_expr, const
+from tirlower.ir.dtype import DataType, PointerType
+from tirlower.ir.expr import BufferLoad, Expr, ExprLike, IntImm, as_expr, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt

@@ -9,8 +9,8 @@ from typing import cast
 from tirlower.diagnostics import ScriptError, Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar
-from tirlower.ir.dtype import HANDLE, DataType
-from tirlower.ir.expr import Call, Expr, ExprLike, IntImm, PointerType, StringImm, Var, as_expr, const
+from tirlower.ir.dtype import HANDLE, DataType, PointerType
+from tirlower.ir.expr import Call, Expr, ExprLike, IntImm, StringImm, Var, as_expr, const
 from tirlower.ir.func import Origin, PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Assert, Block, Evaluate, IfThenElse, Stmt, While
