@@ -18,7 +18,8 @@ from tirlower.graph.core.dims import Extent, Shape, as_extent, as_shape, extent_
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.arguments import dtype_name
 from tirlower.graph.frontend.recording import current, place
-from tirlower.graph.frontend.tensor import Tensor, apply, recording_of, values_in
+from tirlower.graph.frontend.tensor import Tensor, apply, values_in
+from tirlower.graph.frontend.tensor_facts import recording_of
 from tirlower.graph.ops.compute import broadcast
 from tirlower.ir import Expr, build
 from tirlower.ir.dtype import Array, DataType, NumpyDType

@@ -16,7 +16,8 @@ from tirlower.graph.frontend import compositions, functions, ordering
 from tirlower.graph.frontend.arguments import Function, dtype_name
 from tirlower.graph.frontend.recording import place
 from tirlower.graph.frontend.symbolic import plain, symbolic
-from tirlower.graph.frontend.tensor import Tensor, apply, recording_of, values_in
+from tirlower.graph.frontend.tensor import Tensor, apply, values_in
+from tirlower.graph.frontend.tensor_facts import recording_of
 from tirlower.graph.ops.registry import Definition, definition, names
 from tirlower.ir import Expr
 
