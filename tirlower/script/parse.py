@@ -15,7 +15,7 @@ from tirlower.ir.func import IRModule, Origin, PrimFunc
 from tirlower.ir.verify import verify_well_formed
 from tirlower.script.macro import Macro
 from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef
-from tirlower.script.parse_stmt import Parser
+from tirlower.script.parse_function import Parser
 from tirlower.script.scope import SAFE_BUILTINS, PythonScope
 from tirlower.script.source import class_at, definition_at, parse_text, source_lines
 
