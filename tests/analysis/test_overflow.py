@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import tirlower as tl
-from tirlower.analysis.overflow import DataAnalyzer, Wrapping
-from tirlower.arith import Analyzer, IntervalSet
-from tirlower.ir import Buffer, BufferLoad, IntImm, Range, Var, const, pre_order_visit, structural_equal
+from tirlower.analysis.data_analyzer import DataAnalyzer
+from tirlower.analysis.overflow import Wrapping
+from tirlower.arith import Analyzer
+from tirlower.ir import Buffer, BufferLoad, IntImm, Range, Var, const, structural_equal
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import LowerIntrin, Simplify
@@ -152,17 +153,6 @@ def test_rows_chosen_by_a_remainder_of_a_parameter_stay_where_they_are():
     np.testing.assert_array_equal(o, 5 * u)
 
 
-def test_a_division_by_data_that_may_be_zero_stays():
-    x, d, n = Var("x", "int32"), Var("d", "int32"), Var("n", "int32")
-    analyzer = DataAnalyzer({x, d})
-    for whole in (d // d, x % d - x % d, (x // d) * d + x % d, T.Mul(x // d, const(0, "int32")) + x):
-        assert "d" in {op.name for op in _variables(analyzer.simplify(whole))}
-    assert structural_equal(analyzer.simplify(n // n), const(1, "int32"))
-    with analyzer.constraint_scope(d > 0), analyzer.constraint_scope(d < 100):
-        assert structural_equal(analyzer.simplify(d // d), const(1, "int32"))
-    assert structural_equal(analyzer.simplify(T.if_then_else(x - x > 0, x // d, 3)), const(3, "int32"))
-
-
 EDGES = """
 @T.prim_func
 def edges(s: T.int32, X: T.Buffer((4,), "int32"), O: T.Buffer((8,), "int32")):
@@ -225,20 +215,3 @@ def f(s: T.int32, O: T.Buffer((8,), "int32")):
             tl.DivisionByZeroError if run is not None and hasattr(run, "source") else tl.InterpreterError
         ):
             run(7, np.zeros(8, "int32"))
-
-
-def _variables(expr):
-    found = []
-    pre_order_visit(expr, lambda op: found.append(op) if isinstance(op, Var) else None)
-    return found
-
-
-def test_an_interval_has_no_end_that_stands_for_arithmetic_that_wraps():
-    k, n, i = Var("k"), Var("n"), Var("i")
-    analyzer = DataAnalyzer({k})
-    assert analyzer.int_set(k * 5).is_everything()
-    found = analyzer.int_set(T.max(k * 5, n))
-    assert found.min_value is None and found.max_value is None
-    half = analyzer.int_set(T.max(k * 5, 0) + i, {i: IntervalSet(n, n + 3)})
-    assert half.is_everything()
-    assert structural_equal(analyzer.int_set(n + 1).max_value, n + 1)

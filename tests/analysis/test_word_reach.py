@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
-from tirlower.analysis.overflow import DataAnalyzer
+from tirlower.analysis.data_analyzer import DataAnalyzer
 from tirlower.analysis.word_reach import BEYOND, WordReach
 from tirlower.diagnostics import BoundsError, InterpreterError
 from tirlower.ir import Var, build, const

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tirlower import ir
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import wrap_int
+from tirlower.ir.dtype import DataType, wrap_int
 
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "int4", "uint5"]
 

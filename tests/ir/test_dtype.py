@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 
 import ml_dtypes
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tirlower.ir.dtype import MINIFLOATS, VOID, DataType, DataTypeError
+from tirlower.ir.dtype import MINIFLOATS, VOID, DataType, DataTypeError, PointerType, round_float, wrap_int
 
 NUMPY_NAMES = ["bool", *[f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)], "float16", "float32", "float64"]
 ML_NAMES = ["bfloat16", *MINIFLOATS]
@@ -114,3 +115,27 @@ def test_copies_are_the_same_object():
     for name in ("int32", "float32xvscalex4", "custom[a]8x2", "bool"):
         t = DataType(name)
         assert pickle.loads(pickle.dumps(t)) is t and copy.deepcopy(t) is t
+
+
+@settings(deadline=None)
+@given(st.integers(-(2**70), 2**70), st.sampled_from(["int8", "int32", "int64", "uint8", "uint64", "int5", "uint1"]))
+def test_wrap_int(value, dtype):
+    t = DataType(dtype)
+    got = wrap_int(value, t)
+    assert t.min_value <= got <= t.max_value and (got - value) % (1 << t.bits) == 0
+
+
+@settings(deadline=None)
+@given(st.floats())
+def test_round_float(value):
+    for name in ("float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        kind = np.dtype(getattr(ml_dtypes, name, None) or name)
+        with np.errstate(all="ignore"):
+            want = float(np.float64(value).astype(kind))
+        got = round_float(value, DataType(name))
+        assert got == want or (math.isnan(got) and math.isnan(want)), name
+
+
+def test_pointer_types_are_values():
+    assert PointerType("int8") == PointerType("int8", "global") != PointerType("int8", "local")
+    assert hash(PointerType("int8")) == hash(PointerType("int8", ""))

@@ -14,7 +14,8 @@ from tirlower.analysis.condition_ranges import Interval, Solver
 from tirlower.arith import Analyzer, IntervalSet
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, PointerType, Ramp, Var, const
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, Ramp, Var, const
 from tirlower.ir.functor import Dispatch, Visitor, substitute
 from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar, Op, Purity

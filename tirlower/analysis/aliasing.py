@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tirlower.analysis.purity import side_effect
-from tirlower.ir.expr import BufferLoad, Call, PointerType, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op, Purity

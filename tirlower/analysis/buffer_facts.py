@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from tirlower.analysis.purity import side_effect
 from tirlower.arith.conditions import conjuncts, negated
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, Not, Or, PointerType, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, Not, Or, Var
 from tirlower.ir.functor import Visitor, substitute
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity

@@ -9,7 +9,8 @@ to it.
 from __future__ import annotations
 
 from tirlower.ir import build
-from tirlower.ir.expr import Call, Expr, PointerType, StringImm, Var, const
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import Call, Expr, StringImm, Var, const
 from tirlower.ir.functor import StmtMutator, pre_order_visit
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op

@@ -3,7 +3,7 @@
 The analyzer takes ``int32`` and ``int64`` arithmetic not to overflow, as the language says of indices: loop
 variables, sizes, and what is computed from them. Values that come from memory or from calls may be anything, and sums
 of them wrap: ``A[i] * 4 // 2`` is not ``A[i] * 2``. Scalar parameters are such values too, where ``tir.scalar_overflow``
-says so (:mod:`tirlower.rewrite.scalar_overflow`); to :class:`DataAnalyzer` so is index arithmetic past 64 bits
+says so (:mod:`tirlower.rewrite.scalar_overflow`); where ``words`` are given so is index arithmetic past 64 bits
 (:mod:`tirlower.analysis.word_reach`). :class:`Wrapping` tells the two apart. An operation on data is safe
 for the analyzer where its operands are bounded well inside their type (half of its range leaves room for what a rule
 may build of them); any other is *wrapping*, and so is every expression around it.
@@ -17,13 +17,10 @@ from contextlib import contextmanager
 from tirlower.analysis.evaluated import conditions_of, evaluations
 from tirlower.analysis.purity import side_effect
 from tirlower.analysis.word_reach import WordReach
-from tirlower.arith import Analyzer, ConstIntBound, IntervalSet, ModularSet, ProofStrength
+from tirlower.arith import Analyzer, ConstIntBound
 from tirlower.arith.bounds import is_index_type
-from tirlower.arith.conditions import conjuncts
-from tirlower.arith.intervals import is_finite
 from tirlower.ir import build
-from tirlower.ir.buffer import Range
-from tirlower.ir.build import all_of, as_expr, logical_not
+from tirlower.ir.build import logical_not
 from tirlower.ir.data import chosen_of, gives_data
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import (
@@ -36,7 +33,6 @@ from tirlower.ir.expr import (
     CompareOp,
     Div,
     Expr,
-    ExprLike,
     FloorDiv,
     FloorMod,
     IntImm,
@@ -55,16 +51,14 @@ from tirlower.ir.expr import (
 from tirlower.ir.functor import fold, substitute
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.query import each, mentions
+from tirlower.ir.query import each
 
-__all__ = ["DataAnalyzer", "Wrapping", "may_overflow"]
+__all__ = ["Wrapping", "leaves", "may_overflow"]
 
 _RING = frozenset((Add, Sub, Mul))
 _SUMS = frozenset((Add, Sub))
 _EXTREMA = frozenset((Min, Max))
 _ITE = Op.get("tir.if_then_else")
-
-
 _DIVISIONS = frozenset((Div, Mod, FloorDiv, FloorMod))
 _VALUES = frozenset((Var, IntImm, BufferLoad))
 _SHIFT_LEFT = Op.get("tir.shift_left")
@@ -72,7 +66,7 @@ _RESULT_MAY_LEAVE = frozenset((Add, Sub, Mul, Div, FloorDiv, Ramp))
 """Operations whose exact result may be outside their type; of a quotient that of the least integer by -1."""
 
 
-def _leaves(bound: ConstIntBound, kind: DataType) -> bool:
+def leaves(bound: ConstIntBound, kind: DataType) -> bool:
     """Whether values within a bound may be outside a type. An infinite bound is the greatest int64."""
     low, high = bound.ends
     return low < kind.min_value or high > kind.max_value
@@ -94,10 +88,14 @@ def _is_arithmetic(op: Expr) -> bool:
 
 
 class Wrapping:
-    """Finds the operations of an expression that may wrap; ``data`` are variables bound to values from memory."""
+    """Finds the operations of an expression that may wrap; ``data`` are variables bound to values from memory.
 
-    def __init__(self, analyzer: Analyzer, data: Iterable[Var] = ()) -> None:
+    ``wrapping_bounds`` says that the analyzer's bounds of data are those of what wraps.
+    """
+
+    def __init__(self, analyzer: Analyzer, data: Iterable[Var] = (), *, wrapping_bounds: bool = False) -> None:
         self.analyzer = analyzer
+        self.wrapping_bounds = wrapping_bounds
         self.data: set[Var] = set(data)
         self.inlined: dict[Var, Expr] = {}
         """What took the place of variables that are bound no longer."""
@@ -179,7 +177,7 @@ class Wrapping:
                 continue
             stack.pop()
             mine = data[id(op)] = self.is_data_node(op) or any(data[id(c)] for c in chosen_of(op) or operands)
-            if mine and may_overflow(op) and _leaves(self.analyzer.const_int_bound(op), op.dtype.element):
+            if mine and may_overflow(op) and leaves(self.analyzer.const_int_bound(op), op.dtype.element):
                 return True
         return False
 
@@ -262,7 +260,7 @@ class Wrapping:
             return False
         bound, kind = self.analyzer.const_int_bound, root.dtype.element
         parts = (op for op in each(Expr, root) if op.dtype.element is kind and _is_arithmetic(op))
-        return any(_leaves(bound(op), kind) for op in parts)
+        return any(leaves(bound(op), kind) for op in parts)
 
     def _keeps_kind(self, op: Expr, new: Expr) -> bool:
         """Whether what became of an operation on data is the same number: it wraps, and so do indices beside data, also
@@ -379,7 +377,7 @@ class Wrapping:
         """A minimum or maximum, or the operand that it is: what wraps may be bounded all the same, a remainder is."""
         if not (is_index_type(op.dtype) and op.dtype.is_scalar):
             return op
-        if not isinstance(self.analyzer, DataAnalyzer) and self.overflows(op):
+        if not self.wrapping_bounds and self.overflows(op):
             return op  # any other analyzer bounds sums of data as if they did not wrap
         least_a, most_a = self.analyzer.const_int_bound(op.a).ends
         least_b, most_b = self.analyzer.const_int_bound(op.b).ends
@@ -472,148 +470,3 @@ def _chosen(op: Call) -> Expr:
     """An if_then_else whose condition is constant is the arm chosen."""
     test = op.args[0]
     return op if test.__class__ is not IntImm else op.args[1] if test.value else op.args[2]
-
-
-class DataAnalyzer(Analyzer):
-    """An analyzer to which data wraps: what it is told and asked has a variable of which nothing is known in the place
-    of every operation on data that may leave its type, and with ``words`` of every one on indices that may leave 64 bits.
-
-    >>> x = Var("x")
-    >>> analyzer = DataAnalyzer({x})
-    >>> analyzer.can_prove(x + 1 > x)
-    False
-    >>> with analyzer.constraint_scope(x >= 0), analyzer.constraint_scope(x < 16):
-    ...     print(analyzer.can_prove(x + 1 > x))
-    True
-    """
-
-    def __init__(self, data: Iterable[Var] = (), words: bool = True) -> None:
-        super().__init__()
-        self.wrapping = Wrapping(self, data)
-        self.wrapping.words = WordReach(self._reach) if words else None
-        self._opaque: dict[Expr, tuple[Expr, bool]] = {}
-
-    def _reach(self, var: Var) -> int | None:
-        """How far from 0 a variable is said to be; one that may be anything its type holds is taken for a size."""
-        ends = self.facts.bounds.get(var)
-        if ends is not None and is_finite(ends):
-            reach = int(max(map(abs, ends)))
-            return None if var.dtype.bits == 32 and abs(reach - var.dtype.max_value) <= 1 else reach
-        stated = max((abs(end) for end in ends or () if isinstance(end, int)), default=0)
-        return max(stated, self.wrapping.reached.get(var, 0))
-
-    def opaque(self, root: Expr) -> Expr:
-        """An expression with variables in the place of what may wrap."""
-        memo = self._opaque
-        found = memo.get(root)
-        if found is not None:
-            return found[0]
-        leaving = self.wrapping.past(root)
-        stack: list[Expr] = [root]
-        while stack:
-            op = stack[-1]
-            if op in memo:
-                stack.pop()
-                continue
-            operands = () if op.is_leaf and op.__class__ is not BufferLoad else tuple(op.children())
-            waiting = [c for c in operands if c not in memo]
-            if waiting:
-                self.wrapping.note_let(op)
-                stack += waiting
-                continue
-            stack.pop()
-            memo[op] = (self.wrapping.atom(op), False) if id(op) in leaving else self._opaque_node(op, operands)
-        return memo[root][0]
-
-    def _opaque_node(self, op: Expr, operands: tuple[Expr, ...]) -> tuple[Expr, bool]:
-        """A node with what may wrap replaced, and whether it is data."""
-        memo = self._opaque
-        data = self.wrapping.is_data_node(op) or any(memo[c][1] for c in chosen_of(op) or operands)
-        new = op
-        if any(memo[c][0] is not c for c in operands):
-            new = op.map_children(lambda c: memo[c][0])
-        if data and may_overflow(op):
-            if _leaves(Analyzer.const_int_bound(self, new), op.dtype.element):
-                new = self.wrapping.atom(op)
-        return new, data
-
-    def bind(self, var: Var, value: Expr | Range | int, allow_override: bool = False) -> None:
-        """State what a variable is."""
-        if isinstance(value, Range):
-            value = value.min if is_const_int(value.extent, 1) else self._opaque_range(value)
-        if isinstance(value, Expr):
-            self.wrapping.note(var, value)
-            if self.wrapping.wraps(value):
-                return  # in its place it would be taken not to wrap
-        self._opaque = {}
-        super().bind(var, value, allow_override)
-
-    def _opaque_range(self, value: Range) -> Range:
-        ends = []
-        for end in (value.min, value.extent):
-            made = self.opaque(end)
-            # What reads memory has this value here alone: no later question is about it.
-            ends.append(made if made is end or side_effect(end) is Purity.PURE else self.wrapping.unknown(end.dtype))
-        return value if ends[0] is value.min and ends[1] is value.extent else Range(*ends)
-
-    def enter_constraint(self, condition: ExprLike) -> None:
-        """Take a condition as true, but for the parts that read memory."""
-        condition = as_expr(condition)
-        if side_effect(condition) is not Purity.PURE:
-            pure = [part for part in conjuncts(condition) if side_effect(part) is Purity.PURE]
-            condition = all_of(*pure)
-        made = self.opaque(condition)
-        self._opaque = {}
-        super().enter_constraint(made)
-
-    def leave_constraint(self) -> None:
-        """Forget the condition entered last."""
-        self._opaque = {}
-        super().leave_constraint()
-
-    def wraps_around(self, expr: Expr) -> bool:
-        """Whether arithmetic of an index type wraps around where it leaves it: that on data does."""
-        return self.wrapping.is_data(expr)
-
-    def simplify(self, expr: ExprLike, steps: int = 2) -> Expr:
-        """The simplest form known."""
-        plain = super().simplify
-        return self.wrapping.simplify(as_expr(expr), lambda part: plain(part, steps))
-
-    def rewrite_simplify(self, expr: ExprLike) -> Expr:
-        """The normal form under the rules."""
-        return self.wrapping.simplify(as_expr(expr), super().rewrite_simplify)
-
-    def canonical_simplify(self, expr: ExprLike) -> Expr:
-        """The canonical form."""
-        return self.wrapping.simplify(as_expr(expr), super().canonical_simplify)
-
-    def const_int_bound(self, expr: ExprLike) -> ConstIntBound:
-        """Constant bounds of an integer expression."""
-        return super().const_int_bound(self.opaque(as_expr(expr)))
-
-    def modular_set(self, expr: ExprLike) -> ModularSet:
-        """What is known of an expression's remainder."""
-        return super().modular_set(self.opaque(as_expr(expr)))
-
-    def int_set(self, expr: ExprLike, dom_map: Mapping[Var, Range | IntervalSet] | None = None) -> IntervalSet:
-        """The interval that an expression ranges over; an end that is arithmetic on data that may wrap is none."""
-        found, invented = super().int_set(self.opaque(as_expr(expr)), dom_map), self.wrapping.invented
-        if not invented:
-            return found
-        low, high = (
-            None if end is not None and mentions(end, invented) else end for end in (found.min_value, found.max_value)
-        )
-        return found if found.is_nothing() else IntervalSet(low, high)
-
-    def can_prove(self, condition: ExprLike, strength: ProofStrength | int = ProofStrength.DEFAULT) -> bool:
-        """Whether a condition is certainly true under what is known."""
-        return super().can_prove(self.opaque(as_expr(condition)), strength)
-
-    def can_prove_greater_equal(self, expr: ExprLike, lower: int) -> bool:
-        """Whether an expression is at least a number."""
-        return super().can_prove_greater_equal(self.opaque(as_expr(expr)), lower)
-
-    def can_prove_less(self, expr: ExprLike, upper: int) -> bool:
-        """Whether an expression is below a number."""
-        return super().can_prove_less(self.opaque(as_expr(expr)), upper)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from tirlower.analysis.vthread_dependence import JUMPS
 from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var, is_const_int
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, Var, is_const_int
 from tirlower.ir.functor import Visitor
 from tirlower.ir.node import Node
 from tirlower.ir.stmt import (

@@ -16,7 +16,8 @@ import numpy as np
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, PointerType, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Let, Var
 from tirlower.ir.functor import Visitor, post_order_visit
 from tirlower.ir.integers import Value, operation, word_of, wrapped
 from tirlower.ir.node import Node

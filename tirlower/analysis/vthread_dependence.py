@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tirlower.ir.binding import buffer_variables
-from tirlower.ir.expr import BufferLoad, Call, Expr, PointerType, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, Var
 from tirlower.ir.functor import Visitor
 from tirlower.ir.op import GlobalVar, Op, Purity
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, BufferStore, Evaluate, For, IfThenElse, Stmt

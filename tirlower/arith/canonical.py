@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from tirlower import ir
 from tirlower.arith.affine import collect_terms, is_additive
 from tirlower.arith.bounds import is_index_type
+from tirlower.arith.choices import choice, is_choice
 from tirlower.arith.interner import is_impure_call
 from tirlower.arith.mixed_radix import DIVISIONS, DigitArithmetic, is_idle
 from tirlower.arith.sums import FLOOR, Split, Sum, _new_tuple, add_up, digits_apart, writing_key
@@ -110,7 +111,7 @@ class Canonicalizer(DigitArithmetic):
                 if waiting is None:
                     stack.pop()
                     continue
-            elif self._rewriter.is_choice(op):
+            elif is_choice(op, self._rewriter):
                 waiting = []
             else:
                 waiting = [c for c in op.children() if c not in memo]
@@ -174,7 +175,7 @@ class Canonicalizer(DigitArithmetic):
                     self._finish(op, pushed)
                     return None
             return []
-        if self._rewriter.is_choice(op):
+        if is_choice(op, self._rewriter):
             return []
         return [c for c in op.children() if c not in memo]
 
@@ -404,8 +405,8 @@ class Canonicalizer(DigitArithmetic):
         memo = self.memo
         kind = op.__class__
         rewriter = self._rewriter
-        if rewriter.is_choice(op):
-            return rewriter.choice(op, self.simplify)
+        if is_choice(op, rewriter):
+            return choice(op, rewriter, self.simplify)
         if is_impure_call(op):
             self._tainted = True
         if op.__class__ in _RULED:

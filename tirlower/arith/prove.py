@@ -31,7 +31,7 @@ class Prover:
     """What the compiled conditions of rules call: ``bound(x)[1] < 4``, ``prove_le(x, y)``, ``divides(4, x)`` …"""
 
     def __init__(self, analyzer: Analyzer) -> None:
-        self._analyzer = analyzer
+        self.analyzer = analyzer
         self.same = analyzer.interner.same
         self.bound = analyzer.bounds.of
         self.proof_depth = 0
@@ -51,12 +51,12 @@ class Prover:
 
     def divides(self, c: int, x: Expr) -> bool:
         """Whether ``x`` is a multiple of ``c``."""
-        coeff, base = self._analyzer.modular.of(x)
+        coeff, base = self.analyzer.modular.of(x)
         return coeff % c == 0 and base % c == 0
 
     def in_block(self, x: Expr, stride: int, size: int | Expr, lanes: int | Expr) -> bool:
         """Whether ``x + stride * lane`` has one quotient by ``size`` in all lanes."""
-        most = lanes if isinstance(lanes, int) else self._analyzer.bounds.of(lanes)[1]
+        most = lanes if isinstance(lanes, int) else self.analyzer.bounds.of(lanes)[1]
         if math.isinf(most):
             return False
         reach = stride * (int(most) - 1)
@@ -64,19 +64,19 @@ class Prover:
             return False
         if not isinstance(size, int):
             return self._in_symbolic_block(x, stride, size, lanes)
-        found = self._analyzer.modular.of(x)
+        found = self.analyzer.modular.of(x)
         # Blocks of a divisor of the size lie in one block of the size.
         part = math.gcd(found.coeff, size)
         first = found.base % part
         if first + min(reach, 0) >= 0 and first + max(reach, 0) < part:
             return True
-        low, high = self._analyzer.bounds.of(x)
+        low, high = self.analyzer.bounds.of(x)
         low, high = low + min(reach, 0), high + max(reach, 0)
         return math.isfinite(low) and math.isfinite(high) and low // size == high // size
 
     def _lanes_wrap(self, x: Expr, reach: int) -> bool:
         """Whether the lanes of a ramp from ``x``, which go as far as ``reach``, may wrap around: those of data do."""
-        if not self._analyzer.wraps_around(x):
+        if not self.analyzer.wraps_around(x):
             return False
         (low, high), dtype = self.bound(x), x.dtype.element
         return low + min(reach, 0) < dtype.min_value or high + max(reach, 0) > dtype.max_value
@@ -136,15 +136,15 @@ class Prover:
 
     def bound_ne(self, x: Expr, c: int) -> bool:
         """``x != c`` from bounds and modular sets."""
-        low, high = self._analyzer.bounds.of(x)
+        low, high = self.analyzer.bounds.of(x)
         if c < low or c > high:
             return True
-        found = self._analyzer.modular.of(x)
+        found = self.analyzer.modular.of(x)
         return (c - found.base) % found.coeff != 0 if found.coeff else found.base != c
 
     def bound_eq(self, x: Expr, c: int) -> bool:
         """``x == c`` from bounds."""
-        return self._analyzer.bounds.of(x) == (c, c)
+        return self.analyzer.bounds.of(x) == (c, c)
 
     def prove_lt(self, x: Expr, y: Expr) -> bool:
         """``x < y``."""
@@ -171,26 +171,26 @@ class Prover:
         low, high = self.difference(x, y)
         if low > 0 or high < 0:
             return True
-        p, q = self._analyzer.modular.of(x), self._analyzer.modular.of(y)
+        p, q = self.analyzer.modular.of(x), self.analyzer.modular.of(y)
         shared = math.gcd(p.coeff, q.coeff)
         if shared > 1 and (p.base - q.base) % shared != 0:
             return True
-        facts = self._analyzer.facts
+        facts = self.analyzer.facts
         if not facts.different or not is_index_type(x.dtype):
             return False
-        left, right = (affine_of(self._analyzer.interner, e, MAX_PROOF_TERMS) for e in (x, y))
+        left, right = (affine_of(self.analyzer.interner, e, MAX_PROOF_TERMS) for e in (x, y))
         # From i == j and j != k follows i != k.
-        return left is not None and right is not None and facts.is_never(left - right, 0, self._analyzer.proof_steps)
+        return left is not None and right is not None and facts.is_never(left - right, 0, self.analyzer.proof_steps)
 
     def difference(self, x: Expr, y: Expr) -> tuple[num, num]:
         """Bounds of ``x - y``: from the bounds of both, from their affine forms and the facts, then from the rules."""
-        bounds = self._analyzer.bounds
+        bounds = self.analyzer.bounds
         p, q = bounds.of(x), bounds.of(y)
         low, high = p[0] - q[1], p[1] - q[0]
         if x.__class__ is IntImm or y.__class__ is IntImm:
-            if not self._analyzer.facts.linear:
+            if not self.analyzer.facts.linear:
                 return (low, high)
-            if (x.__class__ is Var or y.__class__ is Var) and self._analyzer.proof_steps == 1:
+            if (x.__class__ is Var or y.__class__ is Var) and self.analyzer.proof_steps == 1:
                 return (low, high)
         if low > 0 or high < 0 or x.dtype.is_vector or not x.dtype.is_int:
             return (low, high)
@@ -212,7 +212,7 @@ class Prover:
         With ``a0 <= a <= a1`` and ``b0 <= b <= b1`` the first two terms are at most ``(p / b0 + q / a0) * (a * b)``
         where p and q are positive, and ``(p / b1 + q / a1) * (a * b)`` where they are negative.
         """
-        bounds, rep = self._analyzer.bounds.of, self._analyzer.interner.representative
+        bounds, rep = self.analyzer.bounds.of, self.analyzer.interner.representative
         best: num = INF
         for product, factor in form.terms.items():
             if product.__class__ is not ir.Mul:
@@ -235,7 +235,7 @@ class Prover:
         return best
 
     def _difference(self, x: Expr, y: Expr) -> tuple[num, num]:
-        analyzer = self._analyzer
+        analyzer = self.analyzer
         left, right = (affine_of(analyzer.interner, e, MAX_PROOF_TERMS) for e in (x, y))
         low: num = -INF
         high: num = INF

@@ -8,35 +8,23 @@ stack; only the rules recurse, and only ``MAX_DEPTH`` deep.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from tirlower import ir
 from tirlower.arith import rules
 from tirlower.arith.bounds import is_index_type
-from tirlower.arith.fold import fold_call, fold_float, holds_values_of
+from tirlower.arith.casts import simplify_cast
+from tirlower.arith.choices import Simplify, choice, is_choice
+from tirlower.arith.decided import decided_comparison, decided_logic, stated
+from tirlower.arith.fold import fold_call, fold_float
 from tirlower.arith.interner import BINARY, is_impure_call
 from tirlower.arith.intervals import num
 from tirlower.arith.matcher import Key, RuleIndex
 from tirlower.arith.prove import Prover
 from tirlower.arith.rewrite_stats import RewriteSimplifyStats
 from tirlower.diagnostics import Span
-from tirlower.ir import (
-    BOOL,
-    Broadcast,
-    Call,
-    Cast,
-    DataType,
-    Expr,
-    FloatImm,
-    IntImm,
-    Not,
-    Ramp,
-    Select,
-    Var,
-    build,
-    wrap_int,
-)
-from tirlower.ir.expr import Binary, Let, vscale
+from tirlower.ir import BOOL, Broadcast, Call, Cast, DataType, Expr, FloatImm, IntImm, Not, Ramp, Select, Var, wrap_int
+from tirlower.ir.expr import Binary, Let
 from tirlower.ir.integers import EXACT
 from tirlower.ir.op import GlobalVar, Op
 
@@ -48,25 +36,12 @@ __all__ = ["MAX_DEPTH", "MAX_STEPS", "Rewriter"]
 MAX_DEPTH = 40
 """How deep the results of rules are simplified inside one another."""
 
-MAX_SCOPES = 24
-"""How many conditions of nested selects count as facts at once."""
-
-MAX_OPENED = 100
-"""How many conditions are taken as facts, one after another, in simplifying one expression: where the condition of each
-choice holds a choice, their number doubles with each."""
-
-MAX_CHAIN = 16
-"""How many conditions joined on the right of an and (or) move to its left."""
-
 MAX_STEPS = 200_000
 """Rules applied in one call before the simplifier stops and returns what it has."""
 
 _DIVISIONS = frozenset((ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod))
 _ORDER = frozenset((ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE))
 _LOGICAL = frozenset((ir.And, ir.Or))
-_FACTLESS = frozenset(
-    (ir.Add, ir.Sub, ir.Mul, Var, IntImm, FloatImm, ir.StringImm, ir.BufferLoad, ir.Broadcast, ir.Ramp)
-)
 _LEAVES = frozenset((Var, IntImm, FloatImm, ir.StringImm))
 _CONSTANTS = frozenset((IntImm, FloatImm))
 _ITE = Op.get("tir.if_then_else")
@@ -86,26 +61,6 @@ def _rules_for(dtype: DataType) -> RuleIndex:
     if dtype.is_int or dtype.is_uint:
         return rules.INTEGER
     return rules.BOOL if dtype.is_bool else rules.FLOAT if dtype.is_float else rules.OTHER
-
-
-def _may_fault(root: Expr) -> bool:
-    """Whether evaluating an expression may fail: it loads, or divides by what may be zero."""
-    seen: set[int] = set()
-    stack = [root]
-    while stack:
-        op = stack.pop()
-        if id(op) in seen:
-            continue
-        seen.add(id(op))
-        if op.__class__ is ir.BufferLoad:
-            return True
-        if op.__class__ in _DIVIDES and op.dtype.is_integral and not isinstance(op.b, IntImm):
-            return True
-        stack += op.children()
-    return False
-
-
-_DIVIDES = (ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod)
 
 
 Scope: TypeAlias = tuple[dict[Expr, Expr], dict[tuple[Expr, Expr], tuple[num, num]], set[Expr]]
@@ -151,7 +106,7 @@ class Rewriter(Prover):
         found = self.memo.get(root)
         if found is not None:
             return found
-        memo, substitution, literals = self.memo, self.substitution, self._analyzer.facts.literals
+        memo, substitution, literals = self.memo, self.substitution, self.analyzer.facts.literals
         outer_span = self.span
         visited = 0
         stack = [root]
@@ -166,7 +121,7 @@ class Rewriter(Prover):
                 if kind is Var:
                     new = self.substitution.get(op, op)
                     if literals and new.dtype is BOOL:
-                        new = self._stated(new)
+                        new = stated(self, new)
                 memo[op] = new
                 stack.pop()
                 continue
@@ -194,15 +149,15 @@ class Rewriter(Prover):
                     self.span = op.span
                 new = self.binary(kind, a, b, op if a is left and b is right else None)
             else:
-                if self.is_choice(op):
+                if is_choice(op, self):
                     stack.pop()
                     if op.span is not None:
                         self.span = op.span
-                    memo[op] = new = self.choice(op, self.simplify)
+                    memo[op] = new = choice(op, self, self.simplify)
                     memo.setdefault(new, new)
                     continue
                 if op.__class__ is ir.Let:
-                    own = self._analyzer.lets.own(op)
+                    own = self.analyzer.lets.own(op)
                     if own is not op:
                         if own in memo:
                             memo[op] = memo[own]
@@ -238,7 +193,7 @@ class Rewriter(Prover):
             return rules(self, op, memo.__getitem__)
         if op.__class__ is ir.Let:
             return self.make_let(op, memo[op.value], memo[op.body])
-        return self._mark(op.map_children(memo.__getitem__), *[memo[c] for c in op.children()])
+        return self.mark(op.map_children(memo.__getitem__), *[memo[c] for c in op.children()])
 
     def rules_of(self, op: Expr) -> Expr:
         """A node whose operands are simplified already, after the rules of its class."""
@@ -250,7 +205,7 @@ class Rewriter(Prover):
     def _call_of(self, op: Call, of: Callable[[Expr], Expr]) -> Expr:
         args = tuple([of(arg) for arg in op.args])
         same = all(a is b for a, b in zip(args, op.args, strict=True))
-        return self._call(op.op, args, op if same else None, op)
+        return self.call(op.op, args, op if same else None, op)
 
     def _ramp_of(self, op: Ramp, of: Callable[[Expr], Expr]) -> Expr:
         base, stride = of(op.base), of(op.stride)
@@ -294,16 +249,16 @@ class Rewriter(Prover):
                         entry.hits[rule] = entry.hits.get(rule, 0) + 1
                         return found
                 self.depth -= 1
-        if kind is ir.FloorMod and b.__class__ is IntImm and self._analyzer.facts.moduli and b.value > 0:
-            coeff, base = self._analyzer.modular.of(a)
+        if kind is ir.FloorMod and b.__class__ is IntImm and self.analyzer.facts.moduli and b.value > 0:
+            coeff, base = self.analyzer.modular.of(a)
             if coeff % b.value == 0:
                 return IntImm(dtype, base % b.value)
         if kind in _ORDER:
-            decided = self._known(kind, a, b)
+            decided = decided_comparison(self, kind, a, b)
             if decided is not None:
                 return decided
         elif dtype is BOOL:
-            simpler = self._logical(kind, a, b)
+            simpler = decided_logic(self, kind, a, b)
             if simpler is not None:
                 return simpler
         elif dtype.is_float:
@@ -353,17 +308,18 @@ class Rewriter(Prover):
                 return found
         if op is not None and a is op.a:
             return op
-        return self._mark(Not(a, span=self.span), a)
+        return self.mark(Not(a, span=self.span), a)
 
     def make_select(self, condition: Expr, true_value: Expr, false_value: Expr) -> Expr:
         """``Select``, simplified."""
-        return self._ternary(None, condition, true_value, false_value)
+        return self.ternary(None, condition, true_value, false_value)
 
-    def _ternary(self, op: Select | None, condition: Expr, true_value: Expr, false_value: Expr) -> Expr:
+    def ternary(self, op: Select | None, condition: Expr, true_value: Expr, false_value: Expr) -> Expr:
+        """``Select``, simplified; ``op`` is the node that had these operands or others, if there is one."""
         decided = condition.value if condition.__class__ is Broadcast else condition
-        if decided.__class__ is IntImm and not self._any_impure((true_value, false_value)):
+        if decided.__class__ is IntImm and not self.any_impure((true_value, false_value)):
             return true_value if decided.value else false_value
-        if not self._any_impure((condition, true_value, false_value)):
+        if not self.any_impure((condition, true_value, false_value)):
             key = (Select, condition.__class__, true_value.__class__, false_value.__class__)
             found = self._apply(_rules_for(true_value.dtype), key, (condition, true_value, false_value))
             if found is not None:
@@ -375,9 +331,7 @@ class Rewriter(Prover):
             and false_value is op.false_value
         ):
             return op
-        return self._mark(
-            Select(condition, true_value, false_value, span=self.span), condition, true_value, false_value
-        )
+        return self.mark(Select(condition, true_value, false_value, span=self.span), condition, true_value, false_value)
 
     def make_ramp(self, base: Expr, stride: Expr, lanes: int | Expr, original: Expr | None = None) -> Expr:
         """``Ramp``, simplified."""
@@ -394,18 +348,19 @@ class Rewriter(Prover):
         """``Broadcast``, simplified."""
         if lanes == 1 and lanes.__class__ is int:
             return value
-        return original if original is not None else self._mark(Broadcast(value, lanes, span=self.span), value)
+        return original if original is not None else self.mark(Broadcast(value, lanes, span=self.span), value)
 
     def make_call(self, name: str, args: tuple[Expr, ...]) -> Expr:
         """A call, simplified."""
-        return self._call(Op.get(name), args, None, None)
+        return self.call(Op.get(name), args, None, None)
 
-    def _call(self, op: Op | GlobalVar, args: tuple[Expr, ...], original: Expr | None, like: Call | None) -> Expr:
+    def call(self, op: Op | GlobalVar, args: tuple[Expr, ...], original: Expr | None, like: Call | None) -> Expr:
+        """A call, simplified; ``original`` is the node with exactly these operands, ``like`` the one that had others."""
         if op is _LIKELY and args[0].__class__ is IntImm:
             return args[0]
         if op is _ITE and args[0].__class__ is IntImm:
             return args[1] if args[0].value else args[2]
-        if isinstance(op, Op) and not (self.impure and self._any_impure(args)):
+        if isinstance(op, Op) and not (self.impure and self.any_impure(args)):
             folded = fold_call(op, args, like.dtype if like is not None else None)
             if folded is not None:
                 return folded
@@ -416,11 +371,11 @@ class Rewriter(Prover):
                 if found is not None:
                     return found
             if op is _LIKELY:
-                known = self._analyzer.facts.literals.get(self._analyzer.interner.representative(args[0]))
+                known = self.analyzer.facts.literals.get(self.analyzer.interner.representative(args[0]))
                 if known is not None:
                     return self.true if known else self.false
         if original is not None:
-            if is_impure_call(original) or self._any_impure(args):
+            if is_impure_call(original) or self.any_impure(args):
                 self.impure.add(original)
             return original
         if like is not None:
@@ -431,161 +386,28 @@ class Rewriter(Prover):
         if is_impure_call(new):
             self.impure.add(new)
             return new
-        return self._mark(new, *args)
+        return self.mark(new, *args)
 
-    def _cast(self, dtype: DataType, value: Expr, op: Cast | None) -> Expr:
-        if value.dtype is dtype:
-            return value
-        if value.__class__ is IntImm or value.__class__ is FloatImm or value.__class__ is Broadcast:
-            new = build.cast(dtype, value, span=self.span)
-            if new.__class__ is not Cast:
-                return new
-        if value.__class__ is Cast and not self._any_impure((value,)):
-            inner = value.value
-            source, middle = inner.dtype, value.dtype
-            # A middle type that holds every value of the source adds nothing.
-            if source.is_integral and middle.is_integral and dtype.is_integral and holds_values_of(middle, source):
-                return self._cast(dtype, inner, None)
-            if source.is_integral and middle.is_integral and dtype.is_integral and not dtype.is_bool:
-                # Both truncate: only the low bits count.
-                if not middle.is_bool and dtype.bits <= middle.bits:
-                    return self._cast(dtype, inner, None)
-        if value.__class__ is Ramp and self._converts_parts(dtype, value):
-            element = dtype.element
-            return self.make_ramp(
-                self._cast(element, value.base, None), self._cast(element, value.stride, None), value.lanes
-            )
-        if value.__class__ is ir.LT or value.__class__ is ir.NE:
-            some = self._whether_any(dtype, value)
-            if some is not None:
-                return some
-        if op is not None and op.value is value:
-            return op
-        return self._mark(Cast(dtype, value, span=self.span), value)
-
-    def _whether_any(self, dtype: DataType, value: Binary) -> Expr | None:
-        """``0 < x`` as a number, for an ``x`` that is not negative: at most 1 of it, which is arithmetic."""
-        x, zero = (value.b, value.a) if value.__class__ is ir.LT else (value.a, value.b)
-        if zero.__class__ is not IntImm or zero.value != 0 or x.dtype is not dtype or not is_index_type(dtype):
-            return None
-        return self.binary(ir.Min, x, IntImm(dtype, 1)) if self._is_natural(x) else None
-
-    def _is_natural(self, x: Expr) -> bool:
-        """Whether a value is certainly not negative; a divisor that may not be negative is positive."""
-        if x.__class__ is ir.FloorMod and self.bound(x.b)[0] >= 0:
-            return True
-        return self.bound(x)[0] >= 0
-
-    def _converts_parts(self, dtype: DataType, value: Ramp) -> bool:
-        """Whether a ramp can be converted by its parts: base, stride and every lane, as exact numbers, are values of
-        both types."""
-        if not dtype.is_integral or not isinstance(value.lanes, int):
-            return False
-        bounds = self._analyzer.bounds
-        (low, high), (least, most) = bounds.of(value.base), bounds.of(value.stride)
-        last = value.lanes - 1
-        ends = (low, high, low + min(least * last, 0), high + max(most * last, 0), least, most)
-        exact = is_index_type(value.base.dtype) and not self._analyzer.wraps_around(value)
-        kinds = [dtype.element] if exact else [dtype.element, value.dtype.element]
-        return all(kind.min_value <= min(ends) and max(ends) <= kind.max_value for kind in kinds)
-
-    def _any_impure(self, parts: tuple[Expr, ...]) -> bool:
+    def any_impure(self, parts: tuple[Expr, ...]) -> bool:
+        """Whether a part is known to have effects, or holds one that has."""
         return bool(self.impure) and any(part in self.impure for part in parts)
 
-    def _mark(self, new: Expr, *parts: Expr) -> Expr:
+    def mark(self, new: Expr, *parts: Expr) -> Expr:
+        """A new node, which is impure where one of its parts is."""
         if self.impure and any(part in self.impure for part in parts):
             self.impure.add(new)
         return new
 
     # -- scopes ------------------------------------------------------------------------------------------------------
-    def is_choice(self, op: Expr) -> TypeGuard[_Choice]:
-        """Whether a node chooses between parts by a scalar condition, which is a fact in each of them.
-
-        Past the budgets of facts it is a node like any other.
-        """
-        if self.scopes >= MAX_SCOPES or self.opened >= MAX_OPENED:
-            return False
-        if op.__class__ in _LOGICAL:
-            return self.branch_facts and op.dtype is BOOL
-        if op.__class__ is Select:
-            return op.condition.__class__ is not IntImm and op.condition.dtype is BOOL
-        return op.__class__ is Call and op.op is _ITE and op.args[0].__class__ is not IntImm
-
-    def choice(self, op: _Choice, simplify: _Simplify) -> Expr:
-        """A select or if_then_else: each arm is simplified (by ``simplify``) under its condition."""
-        if isinstance(op, (ir.And, ir.Or)):
-            return self._logical_choice(op, simplify)
-        if isinstance(op, Select):
-            condition, yes, no = op.condition, op.true_value, op.false_value
-        else:
-            condition, yes, no = op.args
-        test = simplify(condition)
-        if test.__class__ is IntImm:
-            return simplify(yes if test.value else no)
-        if isinstance(op, Select) and (_may_fault(yes) or _may_fault(no)):
-            # A select evaluates both arms: an index that is inside only under the condition must not become one.
-            yes, no = simplify(yes), simplify(no)
-            if _may_fault(yes) or _may_fault(no):
-                return self._ternary(op, test, yes, no)
-        yes_new = self._under(test, yes, simplify)
-        no_new = self._under(self.make_not(test) if self._asks_facts(no) else None, no, simplify, test)
-        if isinstance(op, Select):
-            return self._ternary(op, test, yes_new, no_new)
-        same = test is condition and yes_new is yes and no_new is no
-        return self._call(_ITE, (test, yes_new, no_new), op if same else None, op)
-
-    def _under(self, fact: Expr | None, expr: Expr, simplify: _Simplify, failed: Expr | None = None) -> Expr:
-        """An expression simplified where a fact holds; a scope is opened only if facts could tell.
-
-        ``failed`` is the condition that the fact negates.
-        """
-        if fact is None or not self._asks_facts(expr):
-            return simplify(expr)
-        self.opened += 1
-        self.scopes += 1
-        try:
-            with self._analyzer.constraint_scope(fact):
-                if failed.__class__ is ir.And:
-                    self._analyzer.facts.deny(failed)
-                return simplify(expr)
-        finally:
-            self.scopes -= 1
-
-    def _asks_facts(self, root: Expr) -> bool:
-        """Whether an expression has a node that facts might simplify: sums and products alone have none."""
-        if root.is_leaf:
-            return False
-        seen: set[Expr] = set()
-        stack = [root]
-        while stack:
-            op = stack.pop()
-            if op in seen:
-                continue
-            seen.add(op)
-            if type(op) not in _FACTLESS:
-                return True
-            stack.extend(op.children())
-        return False
-
-    def _logical_choice(self, op: ir.And | ir.Or, simplify: _Simplify) -> Expr:
-        """And, or: each side is simplified knowing that the other one leaves the question open."""
-        conjunction = op.__class__ is ir.And
-        a = simplify(op.a)
-        b = self._under(a if conjunction else self.make_not(a), op.b, simplify)
-        if not _may_fault(a):
-            # The left side runs first: an index of it that is inside only where the right one lets it must not be made.
-            a = self._under(b if conjunction else self.make_not(b), a, simplify)
-        return self.binary(op.__class__, a, b, op if a is op.a and b is op.b else None)
-
     def enter_let(self, var: Var, value: Expr) -> None:
         """A let whose value is simple is substituted; of another one the bounds are known in the body."""
         if value.__class__ in _LEAVES:
             self.substitution[var] = value
             self.memo.pop(var, None)
-            self._analyzer.canonical.memo.pop(var, None)
-            self._analyzer.bounds.memo.pop(var, None)
+            self.analyzer.canonical.memo.pop(var, None)
+            self.analyzer.bounds.memo.pop(var, None)
         elif var.dtype.is_integral and var.dtype.is_scalar:
-            self._analyzer.facts.restrict(var, self._analyzer.bounds.of(value))
+            self.analyzer.facts.restrict(var, self.analyzer.bounds.of(value))
 
     def make_let(self, op: Let, value: Expr, body: Expr) -> Expr:
         """A let with its parts simplified; its body where the value was substituted, or does not count."""
@@ -596,7 +418,7 @@ class Rewriter(Prover):
             return body
         if value is op.value and body is op.body:
             return op
-        return self._mark(ir.Let(op.var, value, body, span=self.span), value, body)
+        return self.mark(ir.Let(op.var, value, body, span=self.span), value, body)
 
     # -- folding and knowledge ---------------------------------------------------------------------------------------
     def imm(self, value: int, dtype: DataType) -> Expr | None:
@@ -629,83 +451,6 @@ class Rewriter(Prover):
             return self.true if value else self.false
         return self.wrapped(value, a.dtype) if not a.dtype.is_bool else IntImm(a.dtype, int(bool(value)))
 
-    def _stated(self, condition: Expr) -> Expr:
-        """A condition, or its value where a fact in scope states it."""
-        known = self._analyzer.facts.literals.get(self._analyzer.interner.representative(condition))
-        return condition if known is None else self.true if known else self.false
-
-    def _literal(self, kind: type[Binary], a: Expr, b: Expr) -> bool | None:
-        """What a fact in scope states of a comparison."""
-        interner, literals = self._analyzer.interner, self._analyzer.facts.literals
-        p, q = interner.representative(a), interner.representative(b)
-        rep = interner.table.get((kind, p, q))
-        known = literals.get(rep) if rep is not None else None
-        if known is None and (kind is ir.EQ or kind is ir.NE):
-            rep = interner.table.get((kind, q, p))
-            known = literals.get(rep) if rep is not None else None
-        return known
-
-    def _known(self, kind: type[Binary], a: Expr, b: Expr) -> Expr | None:
-        """A comparison that a fact in scope states, or that bounds decide in every lane."""
-        if a.dtype.is_vector:
-            return self._known_vector(kind, a, b)
-        if self._analyzer.facts.literals:
-            known = self._literal(kind, a, b)
-            if known is not None:
-                return self.true if known else self.false
-            if kind is ir.LE and a.dtype.is_integral and self._literal(ir.EQ, a, b) is False:
-                return self.binary(ir.LT, a, b)
-        if a.__class__ is FloatImm and b.__class__ is FloatImm:
-            return self.true if EXACT[kind](a.value, b.value) else self.false
-        return None
-
-    def _known_vector(self, kind: type[Binary], a: Expr, b: Expr) -> Expr | None:
-        if not a.dtype.is_int or a.dtype.bits not in (32, 64):
-            return None
-        low, high = self.lane_difference(a, b)
-        less, greater, at_most, at_least = high < 0, low > 0, high <= 0, low >= 0
-        decided: dict[object, tuple[bool, bool]] = {
-            ir.LT: (less, at_least),
-            ir.LE: (at_most, greater),
-            ir.GT: (greater, at_most),
-            ir.GE: (at_least, less),
-            ir.EQ: (at_most and at_least, less or greater),
-            ir.NE: (less or greater, at_most and at_least),
-        }
-        yes, no = decided[kind]
-        if yes or no:
-            lanes = a.dtype.lanes
-            return Broadcast(self.true if yes else self.false, vscale(lanes) if a.dtype.scalable else lanes)
-        return None
-
-    def _logical(self, kind: type[Binary], a: Expr, b: Expr) -> Expr | None:
-        """And, or: a conjunct that a fact decides drops out, or decides the whole."""
-        facts = self._analyzer.facts
-        if facts.literals and kind in (ir.And, ir.Or):
-            interner = self._analyzer.interner
-            rep = interner.table.get((kind, interner.representative(a), interner.representative(b)))
-            whole = facts.literals.get(rep) if rep is not None else None
-            if whole is not None:
-                return self.true if whole else self.false
-            for part, other in ((a, b), (b, a)):
-                known = facts.literals.get(interner.representative(part))
-                if known is not None:
-                    if kind is ir.And:
-                        return self._stated(other) if known else self.false
-                    return self.true if known else self._stated(other)
-        if b.__class__ is kind:
-            # Chains lean to the left. Long ones on the right stay, else a chain's cost would be the square of its length.
-            parts = [b.b]
-            while b.a.__class__ is kind and len(parts) < MAX_CHAIN:
-                b = b.a
-                parts.append(b.b)
-            if b.a.__class__ is not kind:
-                result = self.binary(kind, a, b.a)
-                for part in reversed(parts):
-                    result = self.binary(kind, result, part)
-                return result
-        return None
-
     def enter(self) -> Scope:
         """Start a scope of more facts; returns what :meth:`leave` needs."""
         outer = (self.memo, self._differences, self.kept)
@@ -717,15 +462,13 @@ class Rewriter(Prover):
         self.memo, self._differences, self.kept = outer
 
 
-_Simplify: TypeAlias = Callable[[Expr], Expr]
-_Choice: TypeAlias = ir.And | ir.Or | Select | Call
-_NodeRules: TypeAlias = "Callable[[Rewriter, Expr, _Simplify], Expr]"
+_NodeRules: TypeAlias = "Callable[[Rewriter, Expr, Simplify], Expr]"
 _OF_KIND: dict[type, _NodeRules] = cast(
     "dict[type, _NodeRules]",
     {
         Not: lambda rewriter, op, of: rewriter._unary_not(of(op.a), op),
-        Select: lambda rewriter, op, of: rewriter._ternary(op, of(op.condition), of(op.true_value), of(op.false_value)),
-        Cast: lambda rewriter, op, of: rewriter._cast(op.dtype, of(op.value), op),
+        Select: lambda rewriter, op, of: rewriter.ternary(op, of(op.condition), of(op.true_value), of(op.false_value)),
+        Cast: lambda rewriter, op, of: simplify_cast(rewriter, op.dtype, of(op.value), op),
         Call: Rewriter._call_of,
         Ramp: Rewriter._ramp_of,
         Broadcast: Rewriter._broadcast_of,

@@ -11,8 +11,8 @@ from tirlower.diagnostics import LoweringError
 from tirlower.ir.annotations import entries_of, mapping_of
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.custom_datatype import storage_dtype
-from tirlower.ir.dtype import HANDLE, DataType
-from tirlower.ir.expr import Call, Expr, PointerType, Var
+from tirlower.ir.dtype import HANDLE, DataType, PointerType
+from tirlower.ir.expr import Call, Expr, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.node import Node

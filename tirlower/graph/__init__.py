@@ -131,7 +131,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    from tirlower.graph.frontend import functions
+    from tirlower.graph.frontend import creation, functions, products
     from tirlower.graph.ops.registry import names
 
-    return sorted({*__all__, *names(), *functions.__all__})
+    return sorted({*__all__, *names(), *functions.__all__, *creation.__all__, *products.__all__})

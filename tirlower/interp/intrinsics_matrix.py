@@ -18,7 +18,8 @@ from tirlower.interp.operands import element_bytes
 from tirlower.interp.scope import Frame, Place, State, Team, Value
 from tirlower.interp.threads import WARP_SIZE, collective
 from tirlower.interp.values import Datum, Fault, coerce
-from tirlower.ir.expr import Call, Expr, PointerType, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import Call, Expr, Var
 
 __all__: list[str] = []
 

@@ -16,8 +16,8 @@ from tirlower.interp.memory import Pointer, ReadOnlyMemory, UnwrittenMemory
 from tirlower.interp.races import RaceDetector
 from tirlower.interp.scope import Frame, Place
 from tirlower.ir.custom_datatype import element_numpy
-from tirlower.ir.dtype import Array, DataType
-from tirlower.ir.expr import Call, Expr, IntImm, PointerType, StringImm, Var
+from tirlower.ir.dtype import Array, DataType, PointerType
+from tirlower.ir.expr import Call, Expr, IntImm, StringImm, Var
 from tirlower.ir.op import Op
 
 __all__ = ["Operand", "Run", "constant_int", "constant_text", "element_bytes"]

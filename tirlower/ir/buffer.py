@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING, SupportsInt, TypeAlias, TypedDict
 
 from tirlower.diagnostics import Span, TirError, WellFormedError
 from tirlower.ir import build
-from tirlower.ir.dtype import INT32, DataType
-from tirlower.ir.expr import (
-    BufferLoad,
-    Call,
-    Expr,
-    ExprLike,
-    IntImm,
-    PointerType,
-    Ramp,
-    Var,
-    as_expr,
-    as_exprs,
-    const,
-    is_const_int,
-)
+from tirlower.ir.dtype import INT32, DataType, PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, IntImm, Ramp, Var, as_expr, as_exprs, const, is_const_int
 from tirlower.ir.flat_index import continued, shape_key
 from tirlower.ir.node import Node, binds, buffer_use, child, disjoint_base, hint, node
 from tirlower.ir.node import data as plain

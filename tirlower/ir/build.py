@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tirlower.diagnostics import Span, TirError
 from tirlower.ir import expr as ir
-from tirlower.ir.dtype import BOOL, INT32, DataType
+from tirlower.ir.dtype import BOOL, INT32, DataType, wrap_int
 from tirlower.ir.expr import (
     And,
     Broadcast,
@@ -29,7 +29,6 @@ from tirlower.ir.expr import (
     as_expr,
     const,
     is_const_int,
-    wrap_int,
 )
 from tirlower.ir.integers import EXACT
 from tirlower.ir.op import Op

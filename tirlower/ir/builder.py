@@ -28,8 +28,8 @@ from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.block_builder import BlockBuilder
 from tirlower.ir.buffer import Buffer, BufferOptions, BufferRegion, Index, IterVar, LayoutOptions, Shape, decl_buffer
-from tirlower.ir.dtype import HANDLE, DataType
-from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, PointerType, Var, as_expr, const
+from tirlower.ir.dtype import HANDLE, DataType, PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, Var, as_expr, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (

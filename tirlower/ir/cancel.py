@@ -10,6 +10,7 @@ from typing import TypeAlias, cast
 
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
+from tirlower.ir.dtype import wrap_int
 from tirlower.ir.expr import (
     Add,
     BufferLoad,
@@ -25,7 +26,6 @@ from tirlower.ir.expr import (
     as_expr,
     const,
     is_const_int,
-    wrap_int,
 )
 
 __all__ = ["cancelled", "expr_key", "linear_difference", "range_between", "span_difference", "terms_of"]

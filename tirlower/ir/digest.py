@@ -20,7 +20,8 @@ import numpy as np
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Let, PointerType, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, FloatImm, IntImm, Let, Var
 from tirlower.ir.field_order import DEFINES, data_key, plan_of
 from tirlower.ir.field_walk import FieldWalk
 from tirlower.ir.func import IRModule

@@ -1,13 +1,15 @@
-"""Data types: a string that knows its kind, bits and lanes.
+"""Types of values: data types, pointers to them, and what they make of a number.
 
 ``DataType("float32x4")`` is the string ``"float32x4"`` with attributes, so that ``x.dtype == "float32x4"`` reads
-naturally and dictionaries keyed by dtype work. Data types are interned: equal ones are the same object.
+naturally and dictionaries keyed by dtype work. Data types are interned: equal ones are the same object. A number that
+a type does not hold as it is wraps (:func:`wrap_int`) or is rounded (:func:`round_float`).
 """
 
 from __future__ import annotations
 
 import math
 import re
+import struct
 from typing import ClassVar, TypeAlias
 
 import ml_dtypes
@@ -17,7 +19,7 @@ from tirlower.ir.text import script
 
 __all__ = [
     "BOOL", "FLOAT64", "FLOAT8_KINDS", "HANDLE", "INT32", "INT64", "MINIFLOATS", "VOID", "Array", "DataType",
-    "DataTypeError", "WITHOUT_BITS", "NumpyDType",
+    "DataTypeError", "PointerType", "WITHOUT_BITS", "NumpyDType", "round_float", "wrap_int",
 ]  # fmt: skip
 
 Array: TypeAlias = "np.ndarray[tuple[int, ...], NumpyDType]"
@@ -337,6 +339,81 @@ _OTHER_NAMES = {
 
 def _widths_text(widths: range | tuple[int, ...]) -> str:
     return f"{widths[0]} to {widths[-1]}" if isinstance(widths, range) else ", ".join(map(str, widths))
+
+
+class PointerType:
+    """The type of a buffer's data variable: a pointer to elements of a dtype in a storage scope."""
+
+    __slots__ = ("element", "scope")
+
+    def __init__(self, element: DataType | str, scope: str = "global") -> None:
+        self.element = DataType(element)
+        self.scope = scope or "global"
+
+    @property
+    def element_type(self) -> DataType:
+        """The type of what it points to, in TIR's word."""
+        return self.element
+
+    @property
+    def storage_scope(self) -> str:
+        """The storage scope, in TIR's word."""
+        return self.scope
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PointerType) and other.element == self.element and other.scope == self.scope
+
+    def __hash__(self) -> int:
+        return hash((self.element, self.scope))
+
+    def script(self, **options: object) -> str:
+        """The type as scripts write it.
+
+        >>> PointerType("int8", "shared").script()
+        'T.handle("int8", "shared")'
+        """
+        return script(self, **options)
+
+    def __repr__(self) -> str:
+        return f"PointerType({str(self.element)!r}, {self.scope!r})"
+
+
+def wrap_int(value: int, dtype: DataType) -> int:
+    """``value`` modulo 2**bits, in the range of an integer dtype.
+
+    >>> wrap_int(130, DataType("int8"))
+    -126
+    """
+    bits = dtype.bits
+    value &= (1 << bits) - 1
+    if dtype.is_int and value >> (bits - 1):
+        value -= 1 << bits
+    return value
+
+
+_FLOAT32 = struct.Struct("<f")
+
+
+def round_float(value: float, dtype: DataType) -> float:
+    """``value`` rounded to the nearest value of a float dtype, as a Python float.
+
+    >>> round_float(0.1, DataType("float32"))
+    0.10000000149011612
+    """
+    if dtype.bits == 64:
+        return float(value)
+    if value != value:
+        # The floats of 4 and 6 bits have no NaN: their greatest value takes its place.
+        return float(dtype.max_value) if dtype.is_minifloat and dtype.bits < 8 else float(value)
+    if dtype.bits == 32:
+        # By far the most frequent; ten times as fast as through NumPy.
+        try:
+            return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # An infinity becomes what the type has for it: float8_e4m3fn has NaN only.
+        return float(np.float64(value).astype(dtype.element.numpy))
 
 
 BOOL = DataType("bool")

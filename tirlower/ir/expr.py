@@ -7,17 +7,15 @@ Constructors build exactly the node asked for and never fold; the operators (``a
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, SupportsInt, TypeAlias
 
 import numpy as np
 
 from tirlower.diagnostics import Span, TirError, WellFormedError
-from tirlower.ir.dtype import BOOL, HANDLE, INT32, INT64, VOID, DataType
+from tirlower.ir.dtype import BOOL, HANDLE, INT32, INT64, VOID, DataType, PointerType, round_float, wrap_int
 from tirlower.ir.node import Node, attrs, binds, buffer_use, child, data, disjoint_base, hint, node
 from tirlower.ir.op import GlobalVar, Op
-from tirlower.ir.text import script
 
 if TYPE_CHECKING:
     from tirlower.ir.buffer import Buffer
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "BinaryOp", "Broadcast", "BufferLoad", "Call", "Cast",
     "CompareOp", "Div", "Expr", "ExprLike", "FloatImm", "FloorDiv", "FloorMod", "IntImm", "Let", "Max", "Min", "Mod", "Mul",
-    "Not", "Or", "PointerType", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "Var", "as_expr", "as_exprs",
-    "const_like", "is_const_int", "round_float", "wrap_int",
+    "Not", "Or", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "Var", "as_expr", "as_exprs", "const_like",
+    "is_const_int",
 ]  # fmt: skip
 
 
@@ -39,43 +37,6 @@ class StandsForExpr(Protocol):
 
 ExprLike: TypeAlias = "Expr | StandsForExpr | int | float | str | np.generic[object]"
 """What :func:`as_expr` makes an expression of."""
-
-
-class PointerType:
-    """The type of a buffer's data variable: a pointer to elements of a dtype in a storage scope."""
-
-    __slots__ = ("element", "scope")
-
-    def __init__(self, element: DataType | str, scope: str = "global") -> None:
-        self.element = DataType(element)
-        self.scope = scope or "global"
-
-    @property
-    def element_type(self) -> DataType:
-        """The type of what it points to, in TIR's word."""
-        return self.element
-
-    @property
-    def storage_scope(self) -> str:
-        """The storage scope, in TIR's word."""
-        return self.scope
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PointerType) and other.element == self.element and other.scope == self.scope
-
-    def __hash__(self) -> int:
-        return hash((self.element, self.scope))
-
-    def script(self, **options: object) -> str:
-        """The type as scripts write it.
-
-        >>> PointerType("int8", "shared").script()
-        'T.handle("int8", "shared")'
-        """
-        return script(self, **options)
-
-    def __repr__(self) -> str:
-        return f"PointerType({str(self.element)!r}, {self.scope!r})"
 
 
 @node
@@ -209,44 +170,6 @@ class Expr(Node):
     def astype(self, dtype: str, span: Span | None = None) -> Expr:
         """The expression converted to a dtype (folds constants)."""
         return _build.cast(dtype, self, span=span)
-
-
-def wrap_int(value: int, dtype: DataType) -> int:
-    """``value`` modulo 2**bits, in the range of an integer dtype.
-
-    >>> wrap_int(130, DataType("int8"))
-    -126
-    """
-    bits = dtype.bits
-    value &= (1 << bits) - 1
-    if dtype.is_int and value >> (bits - 1):
-        value -= 1 << bits
-    return value
-
-
-_FLOAT32 = struct.Struct("<f")
-
-
-def round_float(value: float, dtype: DataType) -> float:
-    """``value`` rounded to the nearest value of a float dtype, as a Python float.
-
-    >>> round_float(0.1, DataType("float32"))
-    0.10000000149011612
-    """
-    if dtype.bits == 64:
-        return float(value)
-    if value != value:
-        # The floats of 4 and 6 bits have no NaN: their greatest value takes its place.
-        return float(dtype.max_value) if dtype.is_minifloat and dtype.bits < 8 else float(value)
-    if dtype.bits == 32:
-        # By far the most frequent; ten times as fast as through NumPy.
-        try:
-            return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
-        except OverflowError:
-            return math.copysign(math.inf, value)
-    with np.errstate(over="ignore", invalid="ignore"):
-        # An infinity becomes what the type has for it: float8_e4m3fn has NaN only.
-        return float(np.float64(value).astype(dtype.element.numpy))
 
 
 def _dtype(value: object) -> DataType:

@@ -11,8 +11,8 @@ from tirlower.ir import text
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.callees import rename_callees
 from tirlower.ir.citizens import ObjectDoc, Origin, of_objects
-from tirlower.ir.dtype import HANDLE, DataType
-from tirlower.ir.expr import PointerType, Var
+from tirlower.ir.dtype import HANDLE, DataType, PointerType
+from tirlower.ir.expr import Var
 from tirlower.ir.node import REQUIRED, Node, attrs, binds, child, data, hint, node
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.stmt import Stmt, normalize_attr, normalize_attrs

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tirlower.ir import expr as ir
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Call, Expr, wrap_int
+from tirlower.ir.dtype import DataType, wrap_int
+from tirlower.ir.expr import Call, Expr
 
 __all__ = [
     "EXACT", "LIMIT", "SHIFTS", "Compute", "Value", "Word", "exact", "kept", "magnitude", "operation", "truncdiv", "truncmod", "within",

@@ -23,8 +23,7 @@ import numpy as np
 
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.ir.buffer import IterKind
-from tirlower.ir.dtype import Array, DataType
-from tirlower.ir.expr import PointerType
+from tirlower.ir.dtype import Array, DataType, PointerType
 from tirlower.ir.func import IRModule
 from tirlower.ir.functor import by_class
 from tirlower.ir.node import NODES, Node

@@ -14,6 +14,7 @@ from typing import TypeAlias, cast
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
 from tirlower.ir.cancel import cancelled, expr_key, linear_difference
+from tirlower.ir.dtype import PointerType
 from tirlower.ir.expr import (
     Add,
     Broadcast,
@@ -28,7 +29,6 @@ from tirlower.ir.expr import (
     Max,
     Min,
     Mul,
-    PointerType,
     Ramp,
     Select,
     Sub,

@@ -21,8 +21,8 @@ from tirlower.diagnostics import Label, Span, TirError, WellFormedError, nearest
 from tirlower.ir.binding import ScopeWalker
 from tirlower.ir.buffer import Buffer, IterVar, MatchBufferRegion
 from tirlower.ir.changes import changing_part
-from tirlower.ir.dtype import BOOL, VOID, DataType
-from tirlower.ir.expr import Call, Expr, Let, PointerType, Var
+from tirlower.ir.dtype import BOOL, VOID, DataType, PointerType
+from tirlower.ir.expr import Call, Expr, Let, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.node import Node
 from tirlower.ir.op import GlobalVar, Op

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from tirlower import poly
 from tirlower.diagnostics import Label, LegalityError
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import Expr, PointerType
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import Expr
 from tirlower.ir.stmt import Bind, Stmt
 from tirlower.legality.notes import AccessNote
 from tirlower.legality.views import View, find_views

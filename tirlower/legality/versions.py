@@ -14,7 +14,8 @@ from __future__ import annotations
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.annotations import NOALIAS, REDUCTION
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator, post_order_visit
 from tirlower.ir.node import Node

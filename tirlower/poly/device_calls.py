@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tirlower.ir import BufferLoad, Call, DataType, Expr, IntImm, Op, Var, build, const
-from tirlower.ir.expr import PointerType
+from tirlower.ir.dtype import PointerType
 
 __all__ = ["PointerUse", "pointer_uses"]
 

@@ -17,7 +17,6 @@ from tirlower.arith.intervals import EVERYTHING, INF, Bound, intersection
 from tirlower.ir import Buffer, BufferLoad, Call, DataType, Expr, IntImm, Op, Purity, Var
 from tirlower.ir.data import chosen_of, follows_bits, gives_data
 from tirlower.ir.dtype import INT64
-from tirlower.ir.functor import by_class
 from tirlower.ir.node import Node
 from tirlower.poly.affine import MAX_WEIGHT, Space, limits_of
 from tirlower.poly.conditions import (
@@ -36,6 +35,7 @@ from tirlower.poly.conditions import (
 )
 from tirlower.poly.evaluate import operation_of
 from tirlower.poly.forms import Dim, Div, Form, constant, single
+from tirlower.poly.operation_forms import RULES, chain, holds_all, is_index
 
 __all__ = ["Converter"]
 
@@ -115,7 +115,7 @@ class Converter:
         found = self._forms.get(key)
         if found is None:
             effects = self._effects
-            sums = root.__class__ in (ir.Add, ir.Sub, ir.Mul) and _is_index(root.dtype)
+            sums = root.__class__ in (ir.Add, ir.Sub, ir.Mul) and is_index(root.dtype)
             found = self.space.settled(self._sum(root) if sums else self._leaf(root))
             if not sums and self.wrapping and self._wraps_indices(root):
                 limits = limits_of(root.dtype)
@@ -189,7 +189,7 @@ class Converter:
     def _wraps_indices(self, op: Expr) -> bool:
         """Whether an operation other than a sum has an index that may leave its type beside data: it takes what the type
         holds of it."""
-        if not isinstance(op, ir.BinaryOp) or not _is_index(op.dtype) or not self._is_made_of_data(op):
+        if not isinstance(op, ir.BinaryOp) or not is_index(op.dtype) or not self._is_made_of_data(op):
             return False
         # A variable is what is bound to it, which may leave the type as well.
         indices = [x for x in (op.a, op.b) if x.__class__ is not IntImm and not self._is_made_of_data(x)]
@@ -274,7 +274,7 @@ class Converter:
         return single(var)
 
     def _leaf(self, op: Expr) -> Form:
-        rule = _RULES.get(op.__class__)
+        rule = RULES.get(op.__class__)
         if rule is not None:
             made = rule(self, op)
             if made is not None:
@@ -287,7 +287,7 @@ class Converter:
             self._effects += 1
         limits: Bound | None = limits_of(op.dtype)
         exact = op
-        if op.__class__ is Call and _is_index(op.dtype) and follows_bits(op) and not self._is_made_of_data(op):
+        if op.__class__ is Call and is_index(op.dtype) and follows_bits(op) and not self._is_made_of_data(op):
             exact, limits = (
                 op.with_(dtype=INT64),
                 None,
@@ -360,7 +360,7 @@ class Converter:
     def _interval(self, op: Expr) -> Bound:
         if op.__class__ is ir.Cast and op.value.dtype.is_integral:
             found = self.space.interval(self.lin(op.value))
-            if _holds_all(op.dtype, found):
+            if holds_all(op.dtype, found):
                 return found
         return dtype_interval(op.dtype)
 
@@ -372,11 +372,11 @@ class Converter:
             return TRUE if root.value else FALSE
         if root.__class__ is ir.And or root.__class__ is ir.Or:
             if root.__class__ is ir.Or:
-                return any_of([self.condition(part) for part in _chain(root, ir.Or)])
+                return any_of([self.condition(part) for part in chain(root, ir.Or)])
             # Each where those before it hold: the conjunction is the same.
             parts: list[Condition] = []
             outer = len(self.local)
-            for part in _chain(root, ir.And):
+            for part in chain(root, ir.And):
                 parts.append(self.condition(part))
                 self.local.append(parts[-1])
             del self.local[outer:]
@@ -432,16 +432,6 @@ def _dims(lin: Form) -> Iterator[Dim]:
             yield from _dims(dim.of)
 
 
-def _holds_all(dtype: DataType, values: Bound) -> bool:
-    """Whether a type certainly has all values of an interval."""
-    low, high = limits_of(dtype)
-    return low <= values[0] and values[1] <= high
-
-
-def _is_index(dtype: DataType) -> bool:
-    return dtype.is_int and dtype.bits in (32, 64)
-
-
 def dtype_interval(dtype: DataType) -> Bound:
     """The values of a data type, where that is worth saying: those of 16 bits and less, and that unsigned ones are
     not negative."""
@@ -452,213 +442,8 @@ def dtype_interval(dtype: DataType) -> Bound:
     return (0, INF) if dtype.is_uint else EVERYTHING
 
 
-def _division(conv: Converter, op: ir.FloorDiv | ir.FloorMod | ir.Div | ir.Mod) -> Form | None:
-    if not _is_index(op.dtype):
-        return None
-    a, b = conv.lin(op.a), conv.lin(op.b)
-    kind = op.__class__
-    space = conv.space
-    if b.is_constant:
-        if b.const == 0:
-            return None
-        if b.const == -1 and kind in (ir.FloorDiv, ir.Div):
-            return conv.wrapped(op, -a)
-        if kind is ir.FloorDiv:
-            return space.floordiv(a, b.const)
-        if kind is ir.FloorMod:
-            return space.floormod(a, b.const)
-        quotient = space.truncdiv(a, b.const)
-        return quotient if kind is ir.Div else a.plus(quotient, -b.const)
-    low, high = space.interval(b)
-    if kind in (ir.Div, ir.Mod) and (space.interval(a)[0] < 0 or low < 0):
-        return None
-    if low < 0 < high and kind is ir.FloorMod:
-        return None
-    if conv.wrapping and low < 0 and conv.is_data(op.a, a):
-        return None  # the least integer by -1 wraps
-    return space.symbolic_div(a, b, kind in (ir.FloorMod, ir.Mod))
-
-
-def _extremum(conv: Converter, op: ir.Min | ir.Max) -> Form | None:
-    if not op.dtype.is_integral:
-        return None
-    return conv.space.extremum([conv.lin(part) for part in _chain(op, op.__class__)], op.__class__ is ir.Max)
-
-
-def _select(conv: Converter, op: ir.Select) -> Form | None:
-    if not op.dtype.is_integral:
-        return None
-    return _choice(conv, op.condition, op.true_value, op.false_value)
-
-
-def _choice(conv: Converter, condition: Expr, then: Expr, other: Expr) -> Form:
-    """A choice; each value where it is chosen."""
-    chosen = conv.condition(condition)
-    arms = []
-    for holds, value in ((chosen, then), (negate(chosen), other)):
-        conv.local.append(holds)
-        arms.append(conv.lin(value))
-        conv.local.pop()
-    return conv.space.choice(chosen, *arms)
-
-
-def _cast(conv: Converter, op: ir.Cast) -> Form | None:
-    source, target = op.value.dtype, op.dtype
-    if source.is_bool:
-        return conv.space.choice(conv.condition(op.value), constant(1), constant(0))
-    if not source.is_integral or not target.is_integral or target.is_bool:
-        return None
-    lin = conv.lin(op.value)
-    if _is_index(target) and ((source.is_int and source.bits <= target.bits) or source.bits < target.bits):
-        return lin
-    if not conv.wrapping and _is_index(target) and _is_index(source):
-        return lin
-    if not conv.wrapping:
-        return _fitting(conv, target, lin)
-    if _is_index(source) and target.bits > source.bits:
-        lin = conv.wrapped(op.value, lin, always=True)  # a wider unsigned type takes what the index's own holds
-    return conv.wrapped(op, lin, always=True)
-
-
-def _fitting(conv: Converter, target: DataType, lin: Form) -> Form | None:
-    return lin if _holds_all(target, conv.space.interval(lin)) else None
-
-
-def _ramp(conv: Converter, op: ir.Ramp) -> Form | None:
-    if conv.lane is None or op.base.dtype.is_vector:
-        return None
-    lane = conv.lin(op.base) + conv.space.multiply(conv.lin(op.stride), single(conv.lane))
-    narrow = not _is_index(op.dtype)  # its lanes wrap, also those of constants
-    if narrow and not conv.wrapping:
-        return _fitting(conv, op.dtype, lane)
-    return conv.wrapped(op, lane, always=narrow)
-
-
-def _call(conv: Converter, op: Call) -> Form | None:
-    name = op.op.name if isinstance(op.op, Op) else ""
-    if name == "tir.if_then_else" and op.dtype.is_integral:
-        return _choice(conv, *op.args)
-    if name in ("tir.likely", "tir.ignore_loop_partition"):
-        return conv.lin(op.args[0])
-    if not name:
-        value = conv.returned(op)
-        return None if value is None else conv.computed_by_callee(value)
-    if _is_index(op.dtype):
-        if name in ("tir.shift_left", "tir.shift_right") and op.args[1].__class__ is IntImm:
-            if not 0 <= op.args[1].value < op.dtype.bits:
-                return None
-            by = 1 << op.args[1].value
-            lin = conv.lin(op.args[0])
-            if name == "tir.shift_right":
-                return conv.space.floordiv(lin, by)
-            return conv.wrapped(op, lin.scaled(by))
-        if name == "tir.bitwise_and" and op.args[1].__class__ is IntImm:
-            mask = op.args[1].value
-            if mask >= 0 and mask & (mask + 1) == 0:  # 2**k - 1: the last k bits
-                return conv.space.floormod(conv.lin(op.args[0]), mask + 1)
-        if name in _BITWISE:
-            return _bitwise(conv, name, conv.lin(op.args[0]), conv.lin(op.args[1]))
-    if name == "tir.vscale":
-        return conv.space.opaque(("vscale",), "vscale", frozenset(), (1, INF), None)
-    return None
-
-
-_BITWISE = ("tir.bitwise_xor", "tir.bitwise_and", "tir.bitwise_or")
-_MAX_BITS = 4
-"""The bits of a bitwise operation that are written out; each costs three divisions."""
-
-
-def _residue(space: Space, lin: Form) -> Bound | None:
-    """The bounds of a remainder: ``x // k - m * (x // (k * m))`` is 0 to ``m - 1``."""
-    for dim, c in lin.terms.items():
-        if isinstance(dim, Div) and c < 0 and dim.divisor % -c == 0:
-            rest = lin.plus(single(dim), -c) - space.floordiv(dim.of, dim.divisor // -c)
-            if rest.is_constant:
-                return rest.const, rest.const - c - 1
-    return None
-
-
-def _bitwise(conv: Converter, name: str, a: Form, b: Form) -> Form | None:
-    """An operation of numbers that are not negative, one of them small, bit by bit: what swizzled layouts are made of."""
-    space = conv.space
-    bounds = [_residue(space, x) or space.interval(x) for x in (a, b)]
-    small = min(high for _, high in bounds)
-    if any(low < 0 for low, _ in bounds) or small >= 1 << _MAX_BITS:
-        return None
-    bits = int(small).bit_length()
-    result = constant(0)
-    for bit in range(bits):
-        found = _bit_and_constant(space, name, a, b, bit)
-        if found is not None:
-            result = result + found.scaled(1 << bit)
-            continue
-        both = space.floormod(space.floordiv(a, 1 << bit), 2) + space.floormod(space.floordiv(b, 1 << bit), 2)
-        if name == "tir.bitwise_xor":
-            found = space.floormod(both, 2)
-        else:
-            found = space.floordiv(both if name == "tir.bitwise_and" else both.shifted(1), 2)
-        result = result + found.scaled(1 << bit)
-    if name == "tir.bitwise_and":
-        return result
-    # The larger operand's further bits stay.
-    large = a if bounds[0][1] > bounds[1][1] else b
-    return result + large - space.floormod(large, 1 << bits)
-
-
-def _bit_and_constant(space: Space, name: str, a: Form, b: Form, bit: int) -> Form | None:
-    """A bit of an operation with a number that is known: a bit of the other one as it is, turned round, or no matter."""
-    known, other = (a, b) if a.is_constant else (b, a)
-    if not known.is_constant:
-        return None
-    digit = space.floormod(space.floordiv(other, 1 << bit), 2)
-    if known.const >> bit & 1:
-        turned = constant(1) - digit
-        return {"tir.bitwise_xor": turned, "tir.bitwise_and": digit, "tir.bitwise_or": constant(1)}[name]
-    return constant(0) if name == "tir.bitwise_and" else digit
-
-
-def _let(conv: Converter, op: ir.Let) -> Form | None:
-    conv.bind(op.var, op.value)
-    return conv.lin(op.body)
-
-
-def _broadcast(conv: Converter, op: ir.Broadcast) -> Form | None:
-    return conv.lin(op.value)
-
-
-_RULES: dict[type, Callable[[Converter, object], Form | None]] = by_class(
-    {
-        ir.FloorDiv: _division,
-        ir.FloorMod: _division,
-        ir.Div: _division,
-        ir.Mod: _division,
-        ir.Min: _extremum,
-        ir.Max: _extremum,
-        ir.Select: _select,
-        ir.Cast: _cast,
-        ir.Ramp: _ramp,
-        ir.Broadcast: _broadcast,
-        ir.Call: _call,
-        ir.Let: _let,
-    }
-)
-
-
 def _is_pure(call: Call) -> bool:
     return isinstance(call.op, Op) and call.op.purity is Purity.PURE
-
-
-def _chain(op: Expr, kind: type[ir.And | ir.Or | ir.Min | ir.Max]) -> list[Expr]:
-    """The operands of a chain of one operation, in order."""
-    found: list[Expr] = []
-    stack: list[Expr] = [op]
-    while stack:
-        part = stack.pop()
-        if part.__class__ is kind:
-            stack += [part.b, part.a]
-        else:
-            found.append(part)
-    return found
 
 
 def _short(op: Expr) -> str:

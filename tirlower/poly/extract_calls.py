@@ -220,7 +220,7 @@ class CallEffects:
         made = self.record(statement, call, use.data, use.is_write, guards)
         made.indices = made.coordinates = tuple(indices)
         made.buffer = Buffer("pointer", tuple(extent for _, _, extent in use.box), use.dtype, use.data, use.strides)
-        made.layout = layout_of(to.conv, made.buffer, to.memory(use.data)[1])
+        made.layout = layout_of(to.conv, made.buffer, to.accesses.memory(use.data)[1])
 
     def of_any_lane(self, statement: Statement, offset: Expr) -> Expr | None:
         """An offset as any thread of the block may state it at this place; None where that cannot be said."""
@@ -278,7 +278,7 @@ class CallEffects:
             return [*self.pointer(statement, pointer, Purity.OPAQUE, guards), *rest]
         unused = isinstance(statement.node, Evaluate) and statement.node.value is call
         for is_write in (False, True):
-            made = self.to.access(statement, target, target.buffer, target.indices, is_write, guards)
+            made = self.to.accesses.add(statement, target, target.buffer, target.indices, is_write, guards)
             made.atomic = kind if unused else ""
         return [*target.indices, *rest]
 
@@ -319,7 +319,7 @@ class CallEffects:
         made.indices = made.coordinates = (start + single(lane),)
         view = Buffer("pointer", (extent,), dtype, data)
         made.buffer = view
-        made.layout = layout_of(to.conv, view, to.memory(data)[1])
+        made.layout = layout_of(to.conv, view, to.accesses.memory(data)[1])
 
     def whole(
         self,

@@ -10,8 +10,8 @@ from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import EQ, BufferLoad, Expr, IntImm, PointerType, StringImm, Var, const
+from tirlower.ir.dtype import DataType, PointerType
+from tirlower.ir.expr import EQ, BufferLoad, Expr, IntImm, StringImm, Var, const
 from tirlower.ir.query import each
 from tirlower.ir.stmt import Assert, Bind, IfThenElse, Stmt
 from tirlower.ir.struct_field import StructField, dlpack_bits, dlpack_code

@@ -11,20 +11,8 @@ from tirlower.analysis.vthread_dependence import uses_of
 from tirlower.ir import build
 from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT
 from tirlower.ir.buffer import Buffer, Range
-from tirlower.ir.expr import (
-    Broadcast,
-    BufferLoad,
-    Call,
-    Expr,
-    FloatImm,
-    IntImm,
-    PointerType,
-    Ramp,
-    Select,
-    Var,
-    const,
-    is_const_int,
-)
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import Broadcast, BufferLoad, Call, Expr, FloatImm, IntImm, Ramp, Select, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op, Purity

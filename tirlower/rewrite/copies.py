@@ -9,7 +9,8 @@ from typing import NoReturn
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import Broadcast, BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var, const, is_const_int
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import Broadcast, BufferLoad, Call, Expr, IntImm, Ramp, Var, const, is_const_int
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import BufferStore, DeclBuffer, Stmt

@@ -10,8 +10,8 @@ from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.dtype import HANDLE, INT32, INT64, DataType
-from tirlower.ir.expr import And, BufferLoad, Call, Expr, Let, Or, PointerType, StringImm, Var, const
+from tirlower.ir.dtype import HANDLE, INT32, INT64, DataType, PointerType
+from tirlower.ir.expr import And, BufferLoad, Call, Expr, Let, Or, StringImm, Var, const
 from tirlower.ir.functor import Mutator, post_order_visit
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Flag, auto
 
-from tirlower.analysis.overflow import DataAnalyzer, Wrapping
+from tirlower.analysis.data_analyzer import DataAnalyzer
+from tirlower.analysis.overflow import Wrapping
 from tirlower.analysis.word_reach import WordReach
 from tirlower.arith import Analyzer
 from tirlower.arith.bounds import is_index_type

@@ -12,7 +12,8 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
 from tirlower.ir.cancel import expr_key
-from tirlower.ir.expr import And, BufferLoad, Call, Expr, IntImm, Let, Or, PointerType, Var, const, is_const_int
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import And, BufferLoad, Call, Expr, IntImm, Let, Or, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op, Purity

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from tirlower.diagnostics import deep_recursion
 from tirlower.ir.buffer import Buffer, BufferRegion
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.node import Node, Role
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import nodes

@@ -13,8 +13,8 @@ from tirlower.ir.buffer import Buffer, BufferOptions, BufferRegion, MatchBufferR
 from tirlower.ir.buffer import decl_buffer as make_buffer
 from tirlower.ir.cancel import linear_difference
 from tirlower.ir.changes import may_change
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Expr, ExprLike, IntImm, PointerType, Var, as_expr
+from tirlower.ir.dtype import DataType, PointerType
+from tirlower.ir.expr import BufferLoad, Expr, ExprLike, IntImm, Var, as_expr
 from tirlower.ir.stmt import AllocConst, DeclBuffer
 from tirlower.script.builder import Builder, name_buffer
 from tirlower.script.forms import Frame, Sliced, as_region

@@ -18,8 +18,8 @@ from tirlower.ir.buffer import Buffer, BufferRegion, IterVar, MatchBufferRegion,
 from tirlower.ir.buffer import decl_buffer as make_buffer
 from tirlower.ir.cancel import expr_key
 from tirlower.ir.data import may_be_data
-from tirlower.ir.dtype import INT32, Array, DataType
-from tirlower.ir.expr import Call, Expr, ExprLike, IntImm, PointerType, Var, as_expr, const
+from tirlower.ir.dtype import INT32, Array, DataType, PointerType
+from tirlower.ir.expr import Call, Expr, ExprLike, IntImm, Var, as_expr, const
 from tirlower.ir.functor import substitute
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (

@@ -11,21 +11,8 @@ from tirlower.diagnostics import Span, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.cancel import range_between, span_difference
-from tirlower.ir.dtype import HANDLE, DataType, DataTypeError
-from tirlower.ir.expr import (
-    BufferLoad,
-    Call,
-    Expr,
-    ExprLike,
-    IntImm,
-    Mul,
-    PointerType,
-    Ramp,
-    Var,
-    as_expr,
-    const,
-    is_const_int,
-)
+from tirlower.ir.dtype import HANDLE, DataType, DataTypeError, PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, IntImm, Mul, Ramp, Var, as_expr, const, is_const_int
 from tirlower.ir.op import Op
 
 if TYPE_CHECKING:

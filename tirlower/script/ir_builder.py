@@ -35,8 +35,8 @@ from typing import Any, TypeVar
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterVar
-from tirlower.ir.dtype import HANDLE, VOID, DataType
-from tirlower.ir.expr import Call, ExprLike, PointerType, Var, as_expr
+from tirlower.ir.dtype import HANDLE, VOID, DataType, PointerType
+from tirlower.ir.expr import Call, ExprLike, Var, as_expr
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each

@@ -14,7 +14,7 @@ from tirlower.script.scope import PythonScope
 from tirlower.script.source import definition_at
 
 if TYPE_CHECKING:
-    from tirlower.script.parse_stmt import Parser
+    from tirlower.script.parse_function import Parser
 
 __all__ = ["Macro"]
 

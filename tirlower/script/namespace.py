@@ -8,8 +8,8 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 
 from tirlower.diagnostics import TirError
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.dtype import HANDLE, VOID, DataType
-from tirlower.ir.expr import Call, Expr, ExprLike, PointerType, as_expr
+from tirlower.ir.dtype import HANDLE, VOID, DataType, PointerType
+from tirlower.ir.expr import Call, Expr, ExprLike, as_expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import GlobalVar
 from tirlower.script.scope import MISSING

@@ -17,21 +17,8 @@ from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir import expr as nodes
 from tirlower.ir.buffer import Buffer, CommReducer
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import (
-    BufferLoad,
-    Call,
-    Expr,
-    ExprLike,
-    FloatImm,
-    IntImm,
-    PointerType,
-    Select,
-    StringImm,
-    Var,
-    as_expr,
-    const,
-)
+from tirlower.ir.dtype import DataType, PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, ExprLike, FloatImm, IntImm, Select, StringImm, Var, as_expr, const
 from tirlower.ir.intrinsics.arithmetic import BINARY_MATH, UNARY_MATH
 from tirlower.ir.op import GlobalVar, Op
 from tirlower.script.buffers import load_at

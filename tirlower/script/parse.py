@@ -10,13 +10,12 @@ from types import FrameType, FunctionType
 from typing import ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from tirlower.diagnostics import ScriptError, Source, TirError, deep_recursion, paused_collection, user_frames
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import PointerType
+from tirlower.ir.dtype import DataType, PointerType
 from tirlower.ir.func import IRModule, Origin, PrimFunc
 from tirlower.ir.verify import verify_well_formed
 from tirlower.script.macro import Macro
 from tirlower.script.namespace import NAMESPACES, GlobalCallee, ModuleRef
-from tirlower.script.parse_stmt import Parser
+from tirlower.script.parse_function import Parser
 from tirlower.script.scope import SAFE_BUILTINS, PythonScope
 from tirlower.script.source import class_at, definition_at, parse_text, source_lines
 

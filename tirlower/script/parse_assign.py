@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from tirlower.diagnostics import ScriptError, TirError
 from tirlower.ir.buffer import Buffer, IterVar
 from tirlower.ir.changes import may_change
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, as_expr
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, as_expr
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import BufferStore, Evaluate
 from tirlower.script.elementwise import Elements, is_elementwise

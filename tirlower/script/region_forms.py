@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from tirlower.diagnostics import TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
-from tirlower.ir.expr import BufferLoad, Expr, ExprLike, PointerType, Var, is_const_int
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Expr, ExprLike, Var, is_const_int
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import Evaluate, For, ForKind, Stmt
 from tirlower.script.builder import Builder

@@ -21,8 +21,8 @@ from tirlower.emit.statements import emit_statement
 from tirlower.emit.types import memory_bytes, memory_type, register_type
 from tirlower.gpu.codegen.rules import device_state, report_of
 from tirlower.ir.data import data_parameters
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Call, PointerType, Var, is_const_int
+from tirlower.ir.dtype import DataType, PointerType
+from tirlower.ir.expr import Call, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.node import Node

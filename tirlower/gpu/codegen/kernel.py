@@ -22,7 +22,8 @@ from tirlower.gpu.codegen.tensor_maps import tensor_maps_of
 from tirlower.ir.annotations import MIN_BLOCKS, entries_of, number_of
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.data import data_parameters
-from tirlower.ir.expr import Call, Expr, IntImm, PointerType, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.node import Node

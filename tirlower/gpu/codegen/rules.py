@@ -20,8 +20,8 @@ from tirlower.emit.llvm_text import I32, I64, VOID, Block, Type, Value, ptr, str
 from tirlower.emit.types import memory_type
 from tirlower.gpu.artifact import TensorMapSpec
 from tirlower.gpu.codegen.machine import arch_number
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Call, IntImm, PointerType, StringImm, Var
+from tirlower.ir.dtype import DataType, PointerType
+from tirlower.ir.expr import Call, IntImm, StringImm, Var
 from tirlower.ir.op import Op
 
 __all__ = [

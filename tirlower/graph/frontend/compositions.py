@@ -8,24 +8,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
-
-import numpy as np
 
 from tirlower.graph.core.dims import Extent
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend import functions as fn
+from tirlower.graph.frontend.creation import eye, full, ones, zeros
+from tirlower.graph.frontend.operands import TensorLike, result_of
 from tirlower.graph.frontend.recording import place
-from tirlower.graph.frontend.tensor import Tensor, apply
-from tirlower.ir.dtype import Array, DataType
-
-TensorLike: TypeAlias = "Tensor | Array"
-
-
-def _op(name: str, *args: object, **attrs: object) -> TensorLike:
-    found = apply(name, *args, **attrs)
-    assert isinstance(found, (Tensor, np.ndarray, np.generic)), f"{name} has one result"
-    return found if isinstance(found, Tensor) else np.asarray(found)
+from tirlower.graph.frontend.tensor import Tensor
+from tirlower.ir.dtype import DataType
 
 
 def _kind(x: TensorLike) -> DataType:
@@ -54,17 +45,17 @@ def _axis(axis: int, rank: int, what: str) -> int:
 def isclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> TensorLike:
     """Whether elements are equal, or differ by at most ``atol + rtol * abs(b)``."""
     x, y = fn.asarray(a), _floats(b)
-    reach = _op("add", _op("multiply", _op("abs", y), rtol), atol)
-    near = _op("less_equal", _op("abs", _op("subtract", x, y)), reach)
-    close = _op("logical_or", _op("logical_and", near, _op("isfinite", y)), _op("equal", x, y))
+    reach = result_of("add", result_of("multiply", result_of("abs", y), rtol), atol)
+    near = result_of("less_equal", result_of("abs", result_of("subtract", x, y)), reach)
+    close = result_of("logical_or", result_of("logical_and", near, result_of("isfinite", y)), result_of("equal", x, y))
     if not equal_nan or not _is_float(x):
         return close
-    return _op("logical_or", close, _op("logical_and", _op("isnan", x), _op("isnan", y)))
+    return result_of("logical_or", close, result_of("logical_and", result_of("isnan", x), result_of("isnan", y)))
 
 
 def allclose(a: object, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> TensorLike:
     """Whether all elements are close."""
-    return _op("all", isclose(a, b, rtol, atol, equal_nan))
+    return result_of("all", isclose(a, b, rtol, atol, equal_nan))
 
 
 def array_equal(a1: object, a2: object) -> TensorLike:
@@ -73,28 +64,30 @@ def array_equal(a1: object, a2: object) -> TensorLike:
     a, b = fn.shape(x), fn.shape(y)
     pairs = itertools.zip_longest(a, b)
     if len(a) != len(b) or any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in pairs):
-        return fn.full((), False, "bool")
-    return _op("all", _op("equal", x, y))
+        return full((), False, "bool")
+    return result_of("all", result_of("equal", x, y))
 
 
 def isin(element: object, test_elements: object, *, invert: bool = False) -> TensorLike:
     """Whether an element is one of others."""
     x, others = fn.asarray(element), fn.ravel(test_elements)
-    found = _op("any", _op("equal", fn.expand_dims(x, -1), others), axis=-1)
-    return _op("logical_not", found) if invert else found
+    found = result_of("any", result_of("equal", fn.expand_dims(x, -1), others), axis=-1)
+    return result_of("logical_not", found) if invert else found
 
 
 def signbit(x: object, /) -> TensorLike:
     """Whether it has a sign: also that of a zero, and of NaN."""
     given = fn.asarray(x)
-    return _op("less", _op("copysign", 1.0, given) if _is_float(given) else given, 0)
+    return result_of("less", result_of("copysign", 1.0, given) if _is_float(given) else given, 0)
 
 
 def heaviside(x1: object, x2: object, /) -> TensorLike:
     """0 below 0, 1 above it, and at 0 the second; NaN of NaN."""
     x, at_zero = _floats(x1), x2 if isinstance(x2, (int, float)) else _floats(x2)
-    above = _op("where", _op("greater", x, 0), 1.0, _op("where", _op("equal", x, 0), at_zero, x))
-    return _op("where", _op("less", x, 0), 0.0, above)
+    above = result_of(
+        "where", result_of("greater", x, 0), 1.0, result_of("where", result_of("equal", x, 0), at_zero, x)
+    )
+    return result_of("where", result_of("less", x, 0), 0.0, above)
 
 
 # NaN set aside
@@ -111,12 +104,12 @@ def fmin(x1: object, x2: object, /) -> TensorLike:
 
 
 def _without_nan(name: str, a: object, b: object) -> TensorLike:
-    most = _op(name, a, b)
+    most = result_of(name, a, b)
     if not _is_float(most):
         return most
     for one, other in ((a, b), (b, a)):
         if not isinstance(one, (bool, int)):
-            most = _op("where", _op("isnan", _floats(one)), other, most)
+            most = result_of("where", result_of("isnan", _floats(one)), other, most)
     return most
 
 
@@ -129,20 +122,20 @@ def nan_to_num(
         return given
     most = float(_kind(given).max_value)
     low, high = (-most if neginf is None else neginf), (most if posinf is None else posinf)
-    made = _op("where", _op("isnan", given), nan, given)
-    made = _op("where", _op("isinf", given, negative=False), high, made)
-    return _op("where", _op("isinf", given, positive=False), low, made)
+    made = result_of("where", result_of("isnan", given), nan, given)
+    made = result_of("where", result_of("isinf", given, negative=False), high, made)
+    return result_of("where", result_of("isinf", given, positive=False), low, made)
 
 
 def nansum(a: object, axis: object = None, dtype: object = None, *, keepdims: bool = False) -> TensorLike:
     """The sum of the elements that are numbers."""
     x = _filled(a, 0.0)
-    return _op("sum", x if dtype is None else fn.astype(x, dtype), axis=axis, keepdims=keepdims)
+    return result_of("sum", x if dtype is None else fn.astype(x, dtype), axis=axis, keepdims=keepdims)
 
 
 def nanprod(a: object, axis: object = None, *, keepdims: bool = False) -> TensorLike:
     """The product of the elements that are numbers."""
-    return _op("prod", _filled(a, 1.0), axis=axis, keepdims=keepdims)
+    return result_of("prod", _filled(a, 1.0), axis=axis, keepdims=keepdims)
 
 
 def nanmax(a: object, axis: object = None, *, keepdims: bool = False) -> TensorLike:
@@ -159,24 +152,24 @@ def nanmean(a: object, axis: object = None, *, keepdims: bool = False) -> Tensor
     """The mean of the elements that are numbers."""
     x = fn.asarray(a)
     if not _is_float(x):
-        return _op("mean", x, axis=axis, keepdims=keepdims)
-    total = _op("sum", _filled(x, 0.0), axis=axis, keepdims=keepdims)
-    count = _op("sum", _op("logical_not", _op("isnan", x)), axis=axis, keepdims=keepdims)
-    return _op("divide", total, _op("cast", count, dtype=str(_kind(x))))
+        return result_of("mean", x, axis=axis, keepdims=keepdims)
+    total = result_of("sum", _filled(x, 0.0), axis=axis, keepdims=keepdims)
+    count = result_of("sum", result_of("logical_not", result_of("isnan", x)), axis=axis, keepdims=keepdims)
+    return result_of("divide", total, result_of("cast", count, dtype=str(_kind(x))))
 
 
 def _filled(a: object, number: float) -> TensorLike:
     x = fn.asarray(a)
-    return _op("where", _op("isnan", x), number, x) if _is_float(x) else x
+    return result_of("where", result_of("isnan", x), number, x) if _is_float(x) else x
 
 
 def _extreme(name: str, a: object, least: float, axis: object, keepdims: bool) -> TensorLike:
     x = fn.asarray(a)
-    found = _op(name, _filled(x, least), axis=axis, keepdims=keepdims)
+    found = result_of(name, _filled(x, least), axis=axis, keepdims=keepdims)
     if not _is_float(x):
         return found
-    none = _op("all", _op("isnan", x), axis=axis, keepdims=keepdims)
-    return _op("where", none, math.nan, found)
+    none = result_of("all", result_of("isnan", x), axis=axis, keepdims=keepdims)
+    return result_of("where", none, math.nan, found)
 
 
 # Diagonals, turned and joined tensors
@@ -192,12 +185,12 @@ def diagonal(a: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
     if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
         least = min(rows, columns)
         x = x[..., :least, :least]
-    return _op("einsum", [x], equation="...ii->...i")
+    return result_of("einsum", [x], equation="...ii->...i")
 
 
 def trace(a: object, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TensorLike:
     """The sum along the diagonals of matrices."""
-    return _op("sum", diagonal(a, offset, axis1, axis2), axis=-1)
+    return result_of("sum", diagonal(a, offset, axis1, axis2), axis=-1)
 
 
 def diag(v: object, k: int = 0) -> TensorLike:
@@ -207,18 +200,18 @@ def diag(v: object, k: int = 0) -> TensorLike:
         return diagonal(x, k)
     rows = fn.pad(x, ((max(-k, 0), max(k, 0)),))
     extent = fn.shape(rows)[0]
-    here = fn.eye(extent, extent, k=k, dtype="bool")
-    return _op("where", here, fn.expand_dims(rows, 1), fn.zeros((), x.dtype))
+    here = eye(extent, extent, k=k, dtype="bool")
+    return result_of("where", here, fn.expand_dims(rows, 1), zeros((), x.dtype))
 
 
 def flipud(m: object) -> TensorLike:
     """Turned round along the first axis."""
-    return _op("flip", fn.asarray(m), axis=(0,))
+    return result_of("flip", fn.asarray(m), axis=(0,))
 
 
 def fliplr(m: object) -> TensorLike:
     """Turned round along the second axis."""
-    return _op("flip", fn.asarray(m), axis=(1,))
+    return result_of("flip", fn.asarray(m), axis=(1,))
 
 
 def rot90(m: object, k: int = 1, axes: tuple[int, int] = (0, 1)) -> TensorLike:
@@ -226,7 +219,7 @@ def rot90(m: object, k: int = 1, axes: tuple[int, int] = (0, 1)) -> TensorLike:
     x = fn.asarray(m)
     a, b = (_axis(axis, x.ndim, "rot90") for axis in axes)
     turned = {0: (), 1: (b,), 2: (a, b), 3: (a,)}[k % 4]
-    x = _op("flip", x, axis=turned) if turned else x
+    x = result_of("flip", x, axis=turned) if turned else x
     return fn.swapaxes(x, a, b) if k % 2 else x
 
 
@@ -234,8 +227,8 @@ def roll(a: object, shift: object, axis: object = None) -> TensorLike:
     """Elements moved on along axes, from the end to the front; without an axis along the flattened tensor."""
     x = fn.asarray(a)
     if axis is None:
-        return fn.reshape(_op("roll", fn.ravel(x), shift=shift, axis=0), fn.shape(x))
-    return _op("roll", x, shift=shift, axis=axis)
+        return fn.reshape(result_of("roll", fn.ravel(x), shift=shift, axis=0), fn.shape(x))
+    return result_of("roll", x, shift=shift, axis=axis)
 
 
 def rollaxis(a: object, axis: int, start: int = 0) -> TensorLike:
@@ -303,7 +296,7 @@ def select(condlist: Sequence[object], choicelist: Sequence[object], default: ob
         raise GraphError(f"select at {place()} got {len(condlist)} conditions and {len(choicelist)} choices")
     made = default
     for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
-        made = _op("where", condition, choice, made)
+        made = result_of("where", condition, choice, made)
     return fn.asarray(made)
 
 
@@ -313,15 +306,15 @@ def median(a: object, axis: int | None = None, *, keepdims: bool = False) -> Ten
     rank = x.ndim
     flat, at = (fn.ravel(x), 0) if axis is None else (x, _axis(axis, rank, "median"))
     extent = fn.shape(flat)[at]
-    ordered = _op("sort", flat, axis=at)
+    ordered = result_of("sort", flat, axis=at)
 
     def one(first: Extent) -> TensorLike:
         return fn.array_split(ordered, [first, first + 1], at)[1]
 
     low, high, last = one((extent - 1) // 2), one(extent // 2), one(extent - 1)
-    both = _op("mean", _op("concat", [low, high], axis=at), axis=at, keepdims=True)
-    made = _op("where", _op("equal", low, high), low, both)
-    made = _op("where", _op("isnan", last), last, made)
+    both = result_of("mean", result_of("concat", [low, high], axis=at), axis=at, keepdims=True)
+    made = result_of("where", result_of("equal", low, high), low, both)
+    made = result_of("where", result_of("isnan", last), last, made)
     if axis is None:
         return fn.reshape(made, (1,) * rank if keepdims else ())
     return made if keepdims else fn.squeeze(made, at)
@@ -332,13 +325,13 @@ def searchsorted(a: object, v: object, side: str = "left") -> TensorLike:
     if side not in ("left", "right"):
         raise GraphError(f"searchsorted at {place()} has the sides 'left' and 'right', got {side!r}")
     known, x = fn.asarray(a), fn.expand_dims(v, -1)
-    before = _op("less" if side == "left" else "less_equal", known, x)
+    before = result_of("less" if side == "left" else "less_equal", known, x)
     if _is_float(x):  # NaN stands behind all numbers
-        nan = _op("isnan", x)
+        nan = result_of("isnan", x)
         if _is_float(known) and side == "left":
-            nan = _op("logical_and", nan, _op("logical_not", _op("isnan", known)))
-        before = _op("logical_or", before, nan)
-    return _op("sum", _op("logical_and", before, fn.ones(fn.shape(known), "bool")), axis=-1)
+            nan = result_of("logical_and", nan, result_of("logical_not", result_of("isnan", known)))
+        before = result_of("logical_or", before, nan)
+    return result_of("sum", result_of("logical_and", before, ones(fn.shape(known), "bool")), axis=-1)
 
 
 # Products
@@ -351,7 +344,7 @@ def kron(a: object, b: object) -> TensorLike:
     left, right = ((*[1] * (rank - z.ndim), *fn.shape(z)) for z in (x, y))
     wide = fn.reshape(x, [e for extent in left for e in (extent, 1)])
     other = fn.reshape(y, [e for extent in right for e in (1, extent)])
-    return fn.reshape(_op("multiply", wide, other), [m * n for m, n in zip(left, right, strict=True)])
+    return fn.reshape(result_of("multiply", wide, other), [m * n for m, n in zip(left, right, strict=True)])
 
 
 def cross(a: object, b: object) -> TensorLike:
@@ -360,7 +353,7 @@ def cross(a: object, b: object) -> TensorLike:
     if fn.shape(x)[-1:] != (3,) or fn.shape(y)[-1:] != (3,):
         raise GraphError(f"cross at {place()} is of vectors of three elements, got {fn.shape(x)} and {fn.shape(y)}")
     parts = [
-        _op("subtract", _op("multiply", x[..., m], y[..., n]), _op("multiply", x[..., n], y[..., m]))
+        result_of("subtract", result_of("multiply", x[..., m], y[..., n]), result_of("multiply", x[..., n], y[..., m]))
         for m, n in ((1, 2), (2, 0), (0, 1))
     ]
     return fn.stack(parts, -1)
@@ -368,24 +361,24 @@ def cross(a: object, b: object) -> TensorLike:
 
 def matvec(x1: object, x2: object, /) -> TensorLike:
     """The product of matrices and vectors."""
-    return fn.squeeze(_op("matmul", x1, fn.expand_dims(x2, -1)), -1)
+    return fn.squeeze(result_of("matmul", x1, fn.expand_dims(x2, -1)), -1)
 
 
 def vecmat(x1: object, x2: object, /) -> TensorLike:
     """The product of vectors and matrices."""
-    return fn.squeeze(_op("matmul", fn.expand_dims(x1, -2), x2), -2)
+    return fn.squeeze(result_of("matmul", fn.expand_dims(x1, -2), x2), -2)
 
 
 def float_power(x1: object, x2: object, /) -> TensorLike:
     """The first to the power of the second, in float64."""
-    return _op("power", fn.astype(fn.asarray(x1), "float64"), fn.astype(fn.asarray(x2), "float64"))
+    return result_of("power", fn.astype(fn.asarray(x1), "float64"), fn.astype(fn.asarray(x2), "float64"))
 
 
 def polyval(p: object, x: object) -> TensorLike:
     """The value of a polynomial, its coefficients from the highest power on."""
     made: object = 0
     for coefficient in unstack(p):
-        made = _op("add", _op("multiply", made, x), coefficient)
+        made = result_of("add", result_of("multiply", made, x), coefficient)
     return fn.asarray(made)
 
 

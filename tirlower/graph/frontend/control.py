@@ -28,7 +28,8 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.arguments import Function, dtype_name
 from tirlower.graph.frontend.recording import Recording, current, place
 from tirlower.graph.frontend.symbolic import plain
-from tirlower.graph.frontend.tensor import Tensor, TensorSpec, values_in
+from tirlower.graph.frontend.tensor import Tensor, values_in
+from tirlower.graph.frontend.tensor_facts import TensorSpec
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.instantiate import instantiated
 from tirlower.graph.ops.interpret import interpret

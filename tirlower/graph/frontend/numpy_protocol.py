@@ -12,11 +12,12 @@ import numpy as np
 from tirlower.diagnostics import nearest_name
 from tirlower.graph.core.dims import DimEnv
 from tirlower.graph.errors import GraphError
-from tirlower.graph.frontend import compositions, functions, ordering
+from tirlower.graph.frontend import compositions, creation, functions, ordering, products
 from tirlower.graph.frontend.arguments import Function, dtype_name
 from tirlower.graph.frontend.recording import place
 from tirlower.graph.frontend.symbolic import plain, symbolic
-from tirlower.graph.frontend.tensor import Tensor, apply, recording_of, values_in
+from tirlower.graph.frontend.tensor import Tensor, apply, values_in
+from tirlower.graph.frontend.tensor_facts import recording_of
 from tirlower.graph.ops.registry import Definition, definition, names
 from tirlower.ir import Expr
 
@@ -51,7 +52,7 @@ OTHER_NAMES = {
 }
 """NumPy's and the array API's names of operations that are registered under another one."""
 
-_ROOM = {name: module for module in (functions, ordering, compositions) for name in module.__all__}
+_ROOM = {name: module for module in (functions, products, creation, ordering, compositions) for name in module.__all__}
 WRITTEN_OUT = frozenset(_ROOM)
 """The functions that are not derived from an operation."""
 

@@ -28,7 +28,7 @@ from tirlower.graph.frontend.onnx_ops.model import (
     Reference,
 )
 from tirlower.graph.frontend.onnx_ops.table import Call, Made, row_of
-from tirlower.graph.frontend.tensor import TensorSpec
+from tirlower.graph.frontend.tensor_facts import TensorSpec
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.ir import Expr, Var
 from tirlower.ir.dtype import Array

@@ -20,7 +20,8 @@ import numpy as np
 from tirlower.graph.core.dims import Extent, as_extent
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.arguments import dtype_name
-from tirlower.graph.frontend.functions import TensorLike, ravel, shape
+from tirlower.graph.frontend.functions import ravel, shape
+from tirlower.graph.frontend.operands import TensorLike, result_of
 from tirlower.graph.frontend.recording import current, place
 from tirlower.graph.frontend.tensor import Tensor, apply
 
@@ -36,12 +37,6 @@ __all__ = [
 ]
 
 
-def _made(name: str, *args: object, **kwargs: object) -> TensorLike:
-    found = apply(name, *args, **kwargs)
-    assert isinstance(found, (Tensor, np.ndarray, np.generic)), f"{name} has one result"
-    return found if isinstance(found, Tensor) else np.asarray(found)
-
-
 def _several(name: str, *args: object, **kwargs: object) -> tuple[TensorLike, ...]:
     found = apply(name, *args, **kwargs)
     assert isinstance(found, tuple), f"{name} has several results"
@@ -54,7 +49,7 @@ def _ordered(name: str, a: object, axis: object, kind: object, order: object, de
     if kind not in (None, "quicksort", "stable", "mergesort", "heapsort"):
         raise GraphError(f"{name} at {place()} got kind={kind!r}", help="every kind is stable here: leave it out")
     x = ravel(a) if axis is None else a
-    return _made(name, x, axis=-1 if axis is None else axis, descending=descending)
+    return result_of(name, x, axis=-1 if axis is None else axis, descending=descending)
 
 
 def sort(
@@ -85,7 +80,7 @@ def argsort(
 
 def _accumulated(name: str, a: object, axis: object, dtype: object) -> TensorLike:
     x = ravel(a) if axis is None else a
-    return _made(name, x, axis=0 if axis is None else axis, dtype=None if dtype is None else dtype_name(dtype))
+    return result_of(name, x, axis=0 if axis is None else axis, dtype=None if dtype is None else dtype_name(dtype))
 
 
 def cumsum(a: object, axis: object = None, dtype: object = None) -> TensorLike:
@@ -144,7 +139,7 @@ def compress(
         raise GraphError(
             f"compress at {place()}: the condition holds for element {found[-1]}, and the axis has {extent} elements"
         )
-    return _made("gather", x, found, axis=axis or 0)
+    return result_of("gather", x, found, axis=axis or 0)
 
 
 def _exceeds(extent: Extent, place: int) -> bool:

@@ -26,7 +26,8 @@ from tirlower.graph.core.parser import constant_data, dim_facts
 from tirlower.graph.errors import GraphError
 from tirlower.graph.frontend.arguments import Function, dtype_name
 from tirlower.graph.frontend.recording import Recording, current, place, place_of
-from tirlower.graph.frontend.tensor import Tensor, TensorSpec, recording_of
+from tirlower.graph.frontend.tensor import Tensor
+from tirlower.graph.frontend.tensor_facts import TensorSpec, recording_of
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.ir import Expr, Var
 from tirlower.ir.dtype import DataType

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tirlower.analysis.overflow import DataAnalyzer
+from tirlower.analysis.data_analyzer import DataAnalyzer
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.data import data_parameters

@@ -7,7 +7,7 @@ from typing import Final
 
 from tirlower.call.extents import Compound
 from tirlower.emit.llvm_text import I1, I64, Builder, Value, const, int_type, struct
-from tirlower.ir.dtype import INT64, DataType
+from tirlower.ir.dtype import INT64, DataType, wrap_int
 from tirlower.ir.expr import (
     EQ,
     GE,
@@ -33,7 +33,6 @@ from tirlower.ir.expr import (
     Select,
     Sub,
     Var,
-    wrap_int,
 )
 from tirlower.ir.op import GlobalVar, Op
 

@@ -17,7 +17,8 @@ from typing import Literal
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir.cancel import expr_key
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor, substitute
 from tirlower.ir.node import Node

@@ -14,7 +14,8 @@ from tirlower.arith.linear import linear_coefficients
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.cancel import expr_key
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var, const, is_const_int
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var, const, is_const_int
 from tirlower.ir.functor import Visitor
 from tirlower.ir.query import mentions
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, Seq, Stmt, While

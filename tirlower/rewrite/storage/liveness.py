@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const, is_const_int
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.node import Node

@@ -13,8 +13,8 @@ from typing import TypedDict, Unpack
 
 from tirlower.diagnostics import Span, TirError, deep_recursion
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, Range
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import Expr, PointerType, Var
+from tirlower.ir.dtype import DataType, PointerType
+from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.node import Node
 from tirlower.ir.path import Path

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tirlower.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, pointer_dtype
-from tirlower.ir.dtype import INT32, Array, DataType
-from tirlower.ir.expr import Expr, IntImm, PointerType, Var
+from tirlower.ir.dtype import INT32, Array, DataType, PointerType
+from tirlower.ir.expr import Expr, IntImm, Var
 from tirlower.ir.stmt import AllocBuffer, AllocConst, DeclBuffer, true_condition
 from tirlower.script.printer.deep import cuts
 from tirlower.script.printer.document import Document, Piece

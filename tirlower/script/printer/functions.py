@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.digest import variables_of_buffer
-from tirlower.ir.dtype import HANDLE, DataType
-from tirlower.ir.expr import Call, PointerType, Var, is_const_int
+from tirlower.ir.dtype import HANDLE, DataType, PointerType
+from tirlower.ir.expr import Call, Var, is_const_int
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.op import GlobalVar
 from tirlower.ir.query import each

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import FloatImm, IntImm, PointerType, Var, round_float
+from tirlower.ir.dtype import DataType, PointerType, round_float
+from tirlower.ir.expr import FloatImm, IntImm, Var
 from tirlower.script.printer.style import USUAL, Style
 
 __all__ = [

@@ -11,7 +11,8 @@ from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.cancel import expr_key
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, Visitor, pre_order_visit
 from tirlower.ir.node import Node

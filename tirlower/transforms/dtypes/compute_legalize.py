@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, CommReducer, MatchBufferRegion
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import DataType, PointerType
 from tirlower.ir.expr import (
     BinaryOp,
     Broadcast,
@@ -22,7 +22,6 @@ from tirlower.ir.expr import (
     FloatImm,
     IntImm,
     Let,
-    PointerType,
     Select,
     Shuffle,
     Var,

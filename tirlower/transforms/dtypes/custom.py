@@ -8,7 +8,7 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.custom_datatype import custom_name, find_op, get_type_registered, python_symbol, storage_dtype
-from tirlower.ir.dtype import INT32, DataType
+from tirlower.ir.dtype import INT32, DataType, PointerType
 from tirlower.ir.expr import (
     BinaryOp,
     Broadcast,
@@ -19,7 +19,6 @@ from tirlower.ir.expr import (
     FloatImm,
     IntImm,
     Let,
-    PointerType,
     Ramp,
     Shuffle,
     StringImm,

@@ -9,7 +9,7 @@ from typing import ClassVar
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.dtype import DataType
+from tirlower.ir.dtype import DataType, PointerType
 from tirlower.ir.expr import (
     BinaryOp,
     Broadcast,
@@ -19,7 +19,6 @@ from tirlower.ir.expr import (
     CompareOp,
     Expr,
     FloatImm,
-    PointerType,
     Select,
     Shuffle,
     Var,

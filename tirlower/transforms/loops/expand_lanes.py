@@ -14,8 +14,8 @@ from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Expr, PointerType, Var, const
+from tirlower.ir.dtype import DataType, PointerType
+from tirlower.ir.expr import BufferLoad, Expr, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Dispatch, StmtMutator, substitute
 from tirlower.ir.op import Purity

@@ -16,18 +16,8 @@ from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
 from tirlower.ir.annotations import NO_UNROLL
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import (
-    BufferLoad,
-    Expr,
-    IntImm,
-    Max,
-    Min,
-    PointerType,
-    Select,
-    Var,
-    const,
-    is_const_int,
-)
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, Max, Min, Select, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, substitute
 from tirlower.ir.op import Purity

@@ -22,7 +22,8 @@ from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.annotations import ASYNC_COMMIT, ASYNC_SCOPE, ASYNC_WAIT, ASYNC_WAIT_COUNT
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Var, const, is_const_int
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, StmtMutator, substitute
 from tirlower.ir.op import Op, Purity

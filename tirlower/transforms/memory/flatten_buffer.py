@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from tirlower.analysis.overflow import DataAnalyzer
+from tirlower.analysis.data_analyzer import DataAnalyzer
 from tirlower.arith import Analyzer, detect_iter_map, normalize_iter_map_to_expr
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build

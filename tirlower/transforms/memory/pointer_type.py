@@ -6,20 +6,8 @@ from typing import Literal
 
 from tirlower.arith import Analyzer
 from tirlower.ir.buffer import Buffer, BufferRegion, pointer_dtype
-from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import (
-    BufferLoad,
-    Call,
-    Div,
-    Expr,
-    IntImm,
-    PointerType,
-    Ramp,
-    Shuffle,
-    Var,
-    const,
-    is_const_int,
-)
+from tirlower.ir.dtype import DataType, PointerType
+from tirlower.ir.expr import BufferLoad, Call, Div, Expr, IntImm, Ramp, Shuffle, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.op import Op

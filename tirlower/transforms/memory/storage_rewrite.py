@@ -5,7 +5,8 @@ from __future__ import annotations
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, pointer_dtype
 from tirlower.ir.cancel import expr_key
-from tirlower.ir.expr import Expr, PointerType, Var, const
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import Expr, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Substituter
 from tirlower.ir.query import statements

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from tirlower.diagnostics import Span, TransformError
-from tirlower.ir.expr import Call, IntImm, PointerType, StringImm, Var
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import Call, IntImm, StringImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, Visitor
 from tirlower.ir.op import Op

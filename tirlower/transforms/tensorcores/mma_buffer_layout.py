@@ -7,7 +7,8 @@ from typing import NoReturn
 from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, PointerType, Var, const
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, Visitor
 from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, Stmt

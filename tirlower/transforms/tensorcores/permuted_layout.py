@@ -8,7 +8,8 @@ from tirlower.diagnostics import Span, TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.digest import expr_deep_equal
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, PointerType, Ramp, Var, const, is_const_int
+from tirlower.ir.dtype import PointerType
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor
 from tirlower.ir.op import Op

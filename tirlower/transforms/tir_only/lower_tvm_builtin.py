@@ -8,8 +8,8 @@ from tirlower.analysis.thread_axes import is_thread_axis
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.dtype import HANDLE, INT32, DataType
-from tirlower.ir.expr import Call, Expr, IntImm, PointerType, StringImm, Var, const, is_const_int
+from tirlower.ir.dtype import HANDLE, INT32, DataType, PointerType
+from tirlower.ir.expr import Call, Expr, IntImm, StringImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.op import Op
 from tirlower.ir.stmt import (

@@ -6,8 +6,8 @@ from tirlower.analysis.host_abi import CPU, convert_exposed, device_number, expo
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.dtype import HANDLE, INT32, VOID, DataType
-from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, PointerType, StringImm, Var, const
+from tirlower.ir.dtype import HANDLE, INT32, VOID, DataType, PointerType
+from tirlower.ir.expr import EQ, BufferLoad, Call, Expr, StringImm, Var, const
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import StmtMutator
 from tirlower.ir.op import Op
