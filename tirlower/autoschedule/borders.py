@@ -124,23 +124,19 @@ def _rims(nest: Nest) -> dict[Loop, tuple[int, int]]:
     if not guards or update.reduction is None:
         return {}
     ends: dict[Loop, tuple[int, int]] = {}
-    by_var = {loop.var: loop for loop in update.loops if extent_of(loop) is not None and not loop.start.terms}
+    known = [loop for loop in update.loops if extent_of(loop) is not None and not loop.start.terms]
     for guard in guards:
-        terms = list(guard.lin.terms.items()) if isinstance(guard, AtLeast) else []
-        if len(terms) != 1 or terms[0][0] not in by_var or not isinstance(guard, AtLeast):
+        mine = [loop for loop in known if isinstance(guard, AtLeast) and set(guard.lin.terms) == {loop.var}]
+        if len(mine) != 1 or not isinstance(guard, AtLeast):
             return {}
-        (var, step), most = terms[0], extent_of(by_var[terms[0][0]]) or 0
-        loop = by_var[var]
+        [loop], [step] = mine, guard.lin.terms.values()
+        most = extent_of(loop) or 0
         values = range(loop.start.const, loop.start.const + most)
-        left = [at for at, value in enumerate(values) if step * value + guard.lin.const < 0]
+        left = sum(step * value + guard.lin.const < 0 for value in values)
         front, back = ends.get(loop, (0, 0))
-        if step > 0:
-            front = max(front, len(left))
-        else:
-            back = max(back, len(left))
-        if front + back >= most:
+        ends[loop] = (max(front, left), back) if step > 0 else (front, max(back, left))
+        if sum(ends[loop]) >= most:
             return {}
-        ends[loop] = (front, back)
     return {loop: counts for loop, counts in ends.items() if any(counts)}
 
 
