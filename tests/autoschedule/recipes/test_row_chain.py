@@ -235,7 +235,7 @@ def test_chains_with_sums_in_order_do_some_rows_a_stage(rows: tuple[int, ...], c
     assert first.parameters["together"] == together
 
 
-NORM = """
+DEVIATIONS = """
 def f(X: T.Buffer(({rows}, 40), "float32"), Y: T.Buffer(({rows}, 40), "float32")):
     S = T.alloc_buffer(({n},), "float32")
     V = T.alloc_buffer(({n}, 1), "float32")
@@ -254,12 +254,12 @@ def f(X: T.Buffer(({rows}, 40), "float32"), Y: T.Buffer(({rows}, 40), "float32")
 
 @pytest.mark.parametrize(("rows", "together"), [(16, 8), (19, 8), (20, 4), (11, 1), (99, 8)])
 def test_chains_of_rows_that_no_number_of_them_divides(rows: int, together: int):
-    found = scheduled(NORM.format(rows=rows, n=rows), recipes=[ROW_CHAIN])
+    found = scheduled(DEVIATIONS.format(rows=rows, n=rows), recipes=[ROW_CHAIN])
     assert found.nests[0].parameters["together"] == together
 
 
 def test_chains_of_any_number_of_rows_do_some_rows_a_stage():
-    found = of_any_size(NORM.format(rows='"n"', n="n"), [{"n": n} for n in (0, 1, 7, 8, 9, 16, 33)])
+    found = of_any_size(DEVIATIONS.format(rows='"n"', n="n"), [{"n": n} for n in (0, 1, 7, 8, 9, 16, 33)])
     first = found.nests[0]
     assert (first.recipe, first.exactness, first.parameters["together"]) == ("row chain", "bitwise equal", 8)
 
