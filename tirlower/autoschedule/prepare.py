@@ -88,6 +88,7 @@ def where_all_is_inside(func: PrimFunc, nests: Sequence[Nest], begun: Schedule |
     """A schedule of a function (``begun``, where steps were taken) with a version for the sizes of which all accesses of its nests
     are inside their buffers, beside the one that checks them as it runs; None where there are no such sizes to be told.
 
+    >>> from tirlower.autoschedule.classify import nests_of
     >>> from tirlower.script import parse
     >>> func = parse('''
     ... def f(n: T.int32, m: T.int32, A: T.Buffer((n,), "int32"), B: T.Buffer((m,), "int32")):
@@ -96,7 +97,7 @@ def where_all_is_inside(func: PrimFunc, nests: Sequence[Nest], begun: Schedule |
     ... ''')
     >>> made = where_all_is_inside(func, nests_of(func), None)
     >>> print(made.mod["main"].body.condition)
-    T.Cast("int64", m) <= T.Cast("int64", n)
+    T.Cast("int64", n) >= T.Cast("int64", m)
     """
     told = [one for one in nests if one.open]
     conditions = [where_inside(one.scop, one.open) for one in told]

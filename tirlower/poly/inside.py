@@ -12,7 +12,7 @@ from tirlower.poly.conditions import Condition, any_of, at_least, equal
 from tirlower.poly.constraint_system import BOTH, System, TooManyCases
 from tirlower.poly.forms import single
 from tirlower.poly.from_isl import from_ast
-from tirlower.poly.isl import default_solver, isl
+from tirlower.poly.isl import available, default_solver, isl
 from tirlower.poly.scop import Access, Loop, Scop
 from tirlower.poly.to_isl import distinct_names, parameters, set_of
 
@@ -24,7 +24,7 @@ CONSTRAINTS: Final = 24
 
 def where_inside(scop: Scop, found: Sequence[AccessBounds]) -> Expr | None:
     """A condition on the sizes and scalars of a function, in 64 bits, such that accesses which are not proved inside their buffers
-    are inside for those of which it holds; None where there is none, or isl does not tell soon.
+    are inside for those of which it holds; None where there is none, or isl does not tell soon, or is not there.
 
     Where it does not hold they may be inside as well.
 
@@ -38,6 +38,8 @@ def where_inside(scop: Scop, found: Sequence[AccessBounds]) -> Expr | None:
     >>> print(where_inside(scop, check_bounds(scop)))
     T.Cast("int64", n) >= T.Cast("int64", m) + T.int64(2)
     """
+    if not available():
+        return None
     whole: isl.Set | None = None
     with default_solver().limited():
         try:
@@ -82,7 +84,7 @@ def _condition(scop: Scop, where: isl.Set) -> Expr | None:
 
 def reach(scop: Scop, loops: Sequence[Loop], loop: Loop, condition: Condition, *, from_end: bool = False) -> int | None:
     """How many iterations from the first one (or the last one) of one of some loops have all of those in which a condition inside of
-    these may hold, for all sizes; None where that is no number.
+    these may hold, for all sizes; None where that is no number, or isl is not there.
 
     >>> from tirlower.poly import extract
     >>> from tirlower.poly.conditions import negate
@@ -96,7 +98,7 @@ def reach(scop: Scop, loops: Sequence[Loop], loop: Loop, condition: Condition, *
     >>> reach(scop, scop.loops, scop.loop("i"), negate(scop.accesses[0].conditions[0]), from_end=True)
     2
     """
-    if loop.extent is None:
+    if loop.extent is None or not available():
         return None
     own, axis = single(loop.var), Var("distance")
     system = System(scop.space, frozenset(scop.space.iterated))
