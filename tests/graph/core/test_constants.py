@@ -55,3 +55,12 @@ def test_abstract_constants():
         assert repr(abstract) == repr(a)
         with pytest.raises(GraphError, match=r"the contents of the constant .* of int64\[3\] are not here"):
             abstract.numpy()
+
+
+def test_splats_of_numbers_that_no_other_type_holds():
+    for value, dtype in [(2**53 + 1, "int64"), (-(2**63), "int64"), (2**64 - 1, "uint64")]:
+        assert int(ConstantData.splat(value, (2,), dtype).numpy()[1]) == value
+    assert ConstantData.splat(2**70, (2,), "float32").numpy().tolist() == [float(2**70)] * 2
+    for value in (10**400, -(10**400)):
+        with pytest.raises(GraphError, match="that it holds, or infinity"):
+            ConstantData.splat(value, (), "float64")

@@ -6,6 +6,7 @@ import pytest
 import tirlower.graph as tg
 from tests.graph.frontend.oracle import check_text, traced
 from tirlower.graph import ConstantData, GraphBuilder, GraphError
+from tirlower.graph.core.printer import identifier
 
 B = tg.dim("B", 1, 256)
 X = tg.spec((B, 4), "float32")
@@ -179,3 +180,12 @@ def test_two_graphs_of_one_function_have_the_same_text():
         return tg.nn.softmax(x @ np.ones((4, 4), "float32") + 1)
 
     assert str(tg.trace(model, X)) == str(tg.trace(model, X))
+
+
+@pytest.mark.parametrize(
+    ("hint", "taken", "name"),
+    [("x", [], "x"), ("x", ["x"], "x_1"), ("x", ["x", "x_1"], "x_2"), ("for", [], "for_1"), ("None", ["None_1"], "None_2"),
+     ("", [], "v"), ("1a", [], "v_1a"), ("a.b", ["a_b"], "a_b_1")],
+)  # fmt: skip
+def test_identifiers(hint, taken, name):
+    assert identifier(hint, taken) == name
