@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
+from tests.sampling import in_pairs
 from tirlower import ir
 from tirlower.ir.data import gives_data, may_be_data
 from tirlower.script import parse
@@ -56,8 +57,7 @@ def results(run: object) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("loop", ["T.serial", "T.unroll", "T.vectorized"])
-@pytest.mark.parametrize("target", ["llvm", "c"])
+@pytest.mark.parametrize(("loop", "target"), in_pairs(["T.serial", "T.unroll", "T.vectorized"], ["llvm", "c"]))
 def test_one_arithmetic_wherever_it_runs(loop: str, target: str) -> None:
     if target == "c" and not (shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")):
         pytest.skip("no C compiler")

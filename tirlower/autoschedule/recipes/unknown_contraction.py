@@ -142,7 +142,8 @@ class AnyTile(Tile):
         if size == self.plan.rows:
             both = all(extent_of(loop) is None for loop in (self.facts.rows, self.facts.columns) if loop is not None)
             return [part for part in dict.fromkeys((size, 0 if both else FEW_ROWS)) if 1 < part <= size]
-        return [part for part in dict.fromkeys((size, self.plan.lanes // 2)) if part > 1]
+        lanes = self.plan.lanes
+        return [part for part in dict.fromkeys((size, lanes, lanes // 2, lanes // 4)) if 1 < part <= size]
 
     def parted(self, at: LoopRV, rows: LoopRV | None, columns: LoopRV) -> None:
         """A tile; of single columns the rows' sums are to go side by side, which takes fewer proofs."""
