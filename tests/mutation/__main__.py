@@ -1,7 +1,7 @@
 """``python -m tests.mutation``: wrong variants of the package, which its tests must notice.
 
 Without ``--sample`` the ones written by hand for ten passes, with it so many that are drawn from the syntax trees of
-all rooms: ``python -m tests.mutation --sample 800 --record FILE``, which goes on where it was stopped.
+all rooms: ``python -m tests.mutation --sample 800``, which goes on where it was stopped (``fates.jsonl``, or ``--record FILE``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.mutation.campaign import Fate, report, run_mutants
+from tests.mutation.campaign import FATES, Fate, report, run_mutants
 from tests.mutation.runner import Broken, Outcome, run_variants
 from tests.mutation.sampled import sample
 from tests.mutation.variants import TESTS, VARIANTS, Wrong
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, metavar="COUNT", help="mutants drawn from all rooms instead")
     parser.add_argument("--seed", type=int, default=0, help="which are drawn")
     parser.add_argument("--room", action="append", help="of those drawn, the ones of this folder or module alone")
-    parser.add_argument("--record", type=Path, default=Path("mutants.jsonl"), help="what became of the drawn ones")
+    parser.add_argument("--record", type=Path, default=FATES, help="what became of the drawn ones")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further one after this time")
     parser.add_argument("--again", action="store_true", help="run recorded survivors again")
     args = parser.parse_args()

@@ -17,10 +17,14 @@ from pathlib import Path
 from tests.mutation.runner import Copy
 from tests.mutation.sampled import Mutant, tests_of
 
-__all__ = ["EQUIVALENTS", "Fate", "report", "run_mutants"]
+__all__ = ["EQUIVALENTS", "FATES", "Fate", "report", "run_mutants"]
 
 EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 """The mutants that change nothing which a test could see, by name, each with the reason."""
+
+FATES = Path(__file__).with_name("fates.jsonl")
+"""What became of the mutants that were run so far: names stay as long as the functions do, so that a campaign of hours can be
+one of many sittings."""
 
 _PROGRAMS = ("tests.fuzz", "--count", "60", "--native", "all", "--reduce", "0")
 _HOSTILE = ("tests.hostile", "--count", "40")

@@ -121,3 +121,29 @@ def f(A: T.Buffer((64, 8), "float32"), C: T.Buffer((64, 64), "float32")):
     writes = [one for one in scop.accesses if one.is_write]
     [read] = [one for one in scop.accesses if not one.is_write and one.data is writes[0].data]
     assert privatization.covered_within(scop, read, writes, scop.loop("i_0"), default_solver())
+
+
+@pytest.mark.parametrize(
+    ("write", "size", "covered"),
+    [
+        ("t[i] = A[i]", 4, True),
+        ("t[i] = A[i]", 5, False),  # the last element is nobody's
+        ("t[A[i]] = 1", 4, None),  # which elements are written depends on data
+        ("t[7 - i] = A[i]", 4, False),
+    ],
+)
+def test_what_is_certainly_not_covered_is_told_from_what_may_be(write: str, size: int, covered: bool | None) -> None:
+    scop = extract(
+        parse(f"""
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    t = T.alloc_buffer((8,), "int32")
+    for r in range(3):
+        for i in range(4):
+            {write}
+        for i in range({size}):
+            B[i] = t[i]
+""")
+    )
+    [read] = [one for one in scop.accesses if one.buffer.name == "t" and not one.is_write]
+    writes = [one for one in scop.accesses if one.buffer.name == "t" and one.is_write]
+    assert privatization.covered_within(scop, read, writes, scop.loop("r"), default_solver()) is covered

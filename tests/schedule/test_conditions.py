@@ -355,3 +355,26 @@ def test_loops_of_a_partial_sum_are_of_one_kind(loops: str, i: str, k: str, word
     plain = text.replace(loops, "i, k, r in T.grid(8, 4, 4)").replace(f"(8, {i})", "(8, i)")
     plain = plain.replace(f"(16, {k})", "(16, k * 4 + r)")
     tl.Schedule(parse(plain), accept="tvm").rfactor("r", 0)
+
+
+@pytest.mark.parametrize("verb", ["reindex_cache_read", "reindex_cache_write"])
+def test_a_region_of_one_point_is_what_is_asked_for(verb: str) -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+    for i in T.grid(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            T.reads(B[vi, 0:8])
+            T.writes(C[vi, 0:8])
+            for j in range(8):
+                C[vi, j] = B[vi, j]
+""")
+    sch = tl.Schedule(func, accept="tvm")
+    getattr(sch, verb)("B", 0, "local", lambda i, j: [i, j])
+    with pytest.raises(StricterThanLegal, match="is not a single point"):
+        getattr(tl.Schedule(func, accept="tvm"), verb)("C", 0, "local", lambda i: [i])

@@ -1,4 +1,4 @@
-"""The parameters of a kernel in PTX."""
+"""The parameters of a kernel in PTX; failures that end a launch, and code for other systems: tests/gpu/codegen/test_platform.py."""
 
 from __future__ import annotations
 

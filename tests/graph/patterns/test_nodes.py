@@ -1,4 +1,5 @@
-"""Each node, modifier and property of the language: what it matches, and what it does not."""
+"""Each node, modifier and property of the language: what it matches, and what it does not; chains of one operation are in
+tests/graph/patterns/test_chains.py."""
 
 from __future__ import annotations
 
