@@ -10,6 +10,7 @@ import pytest
 import tirlower as tl
 import tirlower.graph as tg
 from tirlower.graph.core.debug import tensor_text
+from tirlower.graph.lower.printing import known_print
 
 PLAIN = tg.Options(optimize=False)
 KEPT = {"graph.StripDebug": {"asserts": False, "prints": False}}
@@ -218,3 +219,16 @@ def test_a_long_graph_prints_and_asserts_in_its_parts(tmp_path, capsys):
         )
         with pytest.raises(tl.RuntimeAssertError, match="too much"):
             run(one * 900, one)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "known"),
+    [
+        ("tirlower_graph_print_0", True), ("tirlower_graph_print_12", True), ("tirlower_graph_print_1000", False),
+        ("tirlower_graph_print_", False),
+        ("tirlower_graph_print_03", False), ("tirlower_graph_print_-1", False), ("3", False),
+        ("tirlower_graph_print_\u0663", False),  # a decimal digit of another script
+    ],
+)  # fmt: skip
+def test_names_of_functions_that_print(symbol: str, known: bool) -> None:
+    assert known_print(symbol) is known
