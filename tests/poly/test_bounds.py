@@ -141,3 +141,31 @@ def test_an_access_that_never_happens_is_inside():
                 A[i + 100] = 0.0
 
     assert set(verdicts(extract(kernel)).values()) == {"proved"}
+
+
+def test_of_two_versions_one_may_be_there_for_wrong_sizes():
+    """What is outside for all sizes of a branch, and would be inside for those of another one, is no certain fault."""
+
+    @T.prim_func
+    def versions(n: T.int32, m: T.int32, A: T.Buffer((n,), "int32"), B: T.Buffer((m,), "int32")):
+        if n >= m:
+            for i in range(m):
+                B[i] = A[i]
+        else:
+            for i in range(m):
+                B[i] = A[i]
+
+    @T.prim_func
+    def wrong(n: T.int32, A: T.Buffer((n,), "int32")):
+        if n > 3:
+            for i in range(n):
+                A[i] = A[i + 1]
+
+    @T.prim_func
+    def asserted(n: T.int32, m: T.int32, A: T.Buffer((n,), "int32"), B: T.Buffer((m,), "int32")):
+        assert n < m, "smaller"
+        for i in range(m):
+            B[i] = A[i]
+
+    status = [[found.verdict.status for found in check_bounds(func)] for func in (versions, wrong, asserted)]
+    assert status == [["proved", "proved", "unknown", "proved"], ["refuted", "proved"], ["refuted", "proved"]]

@@ -247,13 +247,11 @@ def nests_of(func: PrimFunc, any_order: bool = False) -> list[Nest]:
     made: list[Nest] = []
     for root, branch in roots:
         around, inside = loops[id(root)], tuple(found[id(root)])
-        guarded = tuple(one for statement in inside for one in open_.get(id(statement), ()))
         left = _left(scop, root, around, inside)
-        if guarded and not left:
+        guarded = () if left else tuple(one for statement in inside for one in open_.get(id(statement), ()))
+        if guarded:
             left = f"{guarded[0].access.text} is not proved to be inside its buffer, and is checked as it runs"
-            made.append(Nest(func, scop, root, tuple(around), inside, left, any_order, branch, guarded))
-        else:
-            made.append(Nest(func, scop, root, tuple(around), inside, left, any_order, branch))
+        made.append(Nest(func, scop, root, tuple(around), inside, left, any_order, branch, guarded))
     return made
 
 

@@ -115,7 +115,8 @@ def where_all_is_inside(func: PrimFunc, nests: Sequence[Nest], begun: Schedule |
 
 
 def cut(verbs: Verbs, loops: Sequence[LoopRV]) -> set[int]:
-    """Cut a nest with several statements in its innermost common loop into a nest of each; no outermost loop stays as it was. What an iteration has of its own, scalars and names, becomes an array of the iterations.
+    """Cut a nest with several statements in its innermost common loop into a nest of each; no outermost loop stays as it was.
+    What an iteration has of its own, scalars and names, becomes an array of the iterations.
 
     Raises :class:`~tirlower.diagnostics.ScheduleError` where the order of what they do would change; nothing is changed then
     but by steps that were taken before.

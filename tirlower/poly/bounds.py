@@ -96,7 +96,8 @@ def _check(conflicts: Conflicts, access: Access) -> tuple[Verdict, tuple[int, ..
 
 
 def ways_out(scop: Scop, access: Access, index: Form, extent: Form) -> list[Form]:
-    """How a subscript goes outside: below 0 and past the end, as forms that are at least 0 then; without what intervals or one condition exclude."""
+    """How a subscript goes outside: below 0 and past the end, as forms that are at least 0 then; without what intervals or one
+    condition exclude."""
     ways = [way for way in ((-index).shifted(-1), index - extent) if scop.space.interval(way)[1] >= 0]
     if not ways:
         return ways

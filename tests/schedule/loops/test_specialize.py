@@ -80,6 +80,29 @@ def test_what_is_declared_there_and_used_behind() -> None:
     assert str(sch.mod["main"]).count("for i in") == 4
 
 
+def test_conditions_are_of_what_stands_around_all_statements() -> None:
+    """A nest is meant by any of its loops that hold nothing else: the others do not stand around the condition."""
+    sch = tl.Schedule(
+        parse("""
+@T.prim_func
+def f(A: T.Buffer((4, 4), "int32"), n: T.int32):
+    for i in range(4):
+        for j in range(4):
+            A[i, j] = n
+    for k in range(2):
+        A[k, 0] = A[0, k]
+""")
+    )
+    j, k = sch.loop("j"), sch.loop("k")
+    with pytest.raises(BadArgument, match="no condition here"):
+        sch.specialize(j, "i == 3", upto=k)
+    sch.specialize(j, "n > 3", upto=k)
+    roundtrips(sch.mod["main"])
+    tl.ir.verify_well_formed(sch.mod["main"])
+    sch.specialize(j, "i == 3")
+    tl.ir.verify_well_formed(sch.mod["main"])
+
+
 def test_statements_of_other_sequences() -> None:
     sch = tl.Schedule(
         parse("""

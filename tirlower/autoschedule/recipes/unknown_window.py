@@ -67,29 +67,18 @@ class UnknownWindow(Window):
         if facts.form == "block":  # the init is the sum's first step: of a sum of nothing there is none
             for loop in facts.sums:
                 where_wide(sch, loops[facts.nest.loops[0]], loop, 1)
-        others = [loops[loop] for loop in facts.others]
-        columns, rows = loops[facts.columns], None if facts.rows is None else loops[facts.rows]
-        sums = [loops[loop] for loop in facts.sums]
-        order = [*others, *([rows] if rows is not None else []), columns]
-        if facts.form in ("block", "perfect"):
-            order += sums
-        if len(order) > 1:
-            sch.reorder(*order)
-        tile = _Tile(sch, facts, plan)
-        tile.part(columns if rows is None else rows, None if rows is None else columns, sums)
-        tile.write_out()
-        tile.jam()
-        if plan.parallel is None:
-            return
-        if facts.rows is not None and plan.parallel == facts.rows.name:
-            around = tile.outermost[0]
-        else:
-            around = others[[loop.name for loop in facts.others].index(plan.parallel)]
-        in_parallel(sch, around, facts.nests, plan.seconds)
+        around = self.tiled(_Tile(sch, facts, plan), loops)
+        if around is not None:
+            in_parallel(sch, around, facts.nests, plan.seconds)
 
 
 class _Tile(WindowTile, AnyTile):
     """Tiles of windows whose loops run as often as the caller says."""
+
+    def write_out(self) -> None:
+        """The windows, and single columns."""
+        super().write_out()
+        self.jam()
 
 
 UNKNOWN_WINDOW: Final = UnknownWindow()

@@ -124,6 +124,14 @@ class Window(Contraction):
 
     def apply(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, loops: Handles) -> None:
         """Cut rows and columns into tiles, and write the window out."""
+        around = self.tiled(WindowTile(sch, facts, plan), loops)
+        if around is not None:
+            sch.parallel(around)
+
+    @staticmethod
+    def tiled(tile: WindowTile, loops: Handles) -> LoopRV | None:
+        """Order the loops and cut them into tiles; the loop that is to run in parallel, if one is."""
+        facts, plan = tile.facts, tile.plan
         others = [loops[loop] for loop in facts.others]
         columns, rows = loops[facts.columns], None if facts.rows is None else loops[facts.rows]
         sums = [loops[loop] for loop in facts.sums]
@@ -131,16 +139,14 @@ class Window(Contraction):
         if facts.form in ("block", "perfect"):
             order += sums
         if len(order) > 1:
-            sch.reorder(*order)
-        tile = WindowTile(sch, facts, plan)
+            tile.sch.reorder(*order)
         tile.part(columns if rows is None else rows, None if rows is None else columns, sums)
         tile.write_out()
         if plan.parallel is None:
-            return
+            return None
         if facts.rows is not None and plan.parallel == facts.rows.name:
-            sch.parallel(tile.outermost[0])
-        else:
-            sch.parallel(others[[loop.name for loop in facts.others].index(plan.parallel)])
+            return tile.outermost[0]
+        return others[[loop.name for loop in facts.others].index(plan.parallel)]
 
 
 def taps_of(sums: Sequence[Loop]) -> int | None:

@@ -189,8 +189,8 @@ class _Blocks:
         b = Builder(f, entry)
         large = b.icmp("uge", size, b.i64(LARGE))
         b.cond_br(b.or_(large, b.icmp("uge", align, b.i64(_PAGE))), other, small)
-        # The C library finds memory of no alignment in a tenth of the time. What it gave stands before what is taken from it,
-        # which is never at the beginning of a page: there only blocks are, and what the library aligned to pages.
+        # The C library finds memory of no alignment far sooner. What it gave stands before what is taken from it, which is
+        # never at the beginning of a page: there only blocks are, and what the library aligned to pages.
         b.position_at_end(small)
         whole = b.add(b.add(size, b.shl(align, b.i64(1))), b.i64(_BEFORE))
         base = b.call(self._small, [whole], "base")

@@ -40,13 +40,13 @@ _OF_BUFFERS = (AllocBuffer, AllocConst, DeclBuffer)
 
 
 def _names(step: Step) -> dict[str, Var]:
-    """What the names mean around the statement: scalars and sizes of the function, loops and iterators."""
-    site = step.site(step.handle("where"))
-    func = step.func(site)
+    """What the names mean around what is written once more: scalars and sizes of the function, loops and iterators."""
+    part = _part(step)
+    func = step.func(part.site)
     found = {param.name: param for param in func.params if not param.dtype.is_handle}
     for buffer in func.buffers:
         found |= {var.name: var for part in buffer.shape for var in nodes(part) if isinstance(var, Var)}
-    for stmt in step.chain(site)[:-1]:
+    for stmt in step.chain(part.site)[:-1]:
         if isinstance(stmt, For):
             found[stmt.loop_var.name] = stmt.loop_var
         elif isinstance(stmt, Block):
