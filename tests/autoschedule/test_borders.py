@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from typing import cast
 
 import pytest
 
+import tirlower as tl
 from tests.autoschedule.scheduled import AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
-from tirlower.autoschedule.borders import borders_of
+from tests.checking import executes_alike
+from tirlower.autoschedule.borders import borders_of, without_rims_of_sums
 from tirlower.autoschedule.classify import nests_of
+from tirlower.autoschedule.verbs import Verbs
 from tirlower.script import parse
 
 ONE = AVX512.replace("threads=2", "threads=1")
@@ -91,19 +95,33 @@ def test_rows_at_the_border_sum_up_what_is_inside_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "condition",
-    ["u >= 1", "u < 2 and v > 0", "u + v >= 1", "2 * u >= 3", "u >= 3", "v < 0 and u < 1", "u != 1", "u >= j"],
+    ("condition", "taken"),
+    [
+        ("u >= 1", True),
+        ("u < 2 and v > 0", True),
+        ("2 * u >= 3", True),
+        ("u >= 1 and u < 2", True),
+        ("u + v >= 1", False),  # of two loops
+        ("u >= 3", False),  # of no iteration
+        ("v < 0 and u < 1", False),
+        ("u != 1", False),  # of the middle
+        ("u >= j", False),
+    ],
 )
-def test_conditions_on_the_loops_of_a_sum(condition: str) -> None:
-    text = f"""
+def test_conditions_on_the_loops_of_a_sum(condition: str, taken: bool) -> None:
+    func = parse(f"""
 def f(X: T.Buffer((11, 37), "float32"), Y: T.Buffer((9, 35), "float32")):
     for i, j in T.grid(9, 35):
         Y[i, j] = 0
         for u, v in T.grid(3, 3):
-            if i > 0 and {condition}:
+            if {condition}:
                 Y[i, j] += X[i + u, j + v]
-"""
-    scheduled(text, ONE)
+""")
+    sch = tl.Schedule(func)
+    assert without_rims_of_sums(cast("Verbs", sch), func, nests_of(func)) is taken
+    made = sch.mod["main"]
+    assert ("if " in str(made)) is not taken
+    executes_alike(func, made)
 
 
 def test_a_rim_that_is_set_otherwise() -> None:

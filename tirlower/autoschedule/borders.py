@@ -111,9 +111,7 @@ def without_rims_of_sums(verbs: Verbs, func: PrimFunc, nests: Sequence[Nest]) ->
     found = [(verbs.loop(names[id(loop.node)]), *ends) for nest in nests for loop, ends in _rims(nest).items()]
     for loop, front, back in found:
         for part in verbs.peel(loop, front=front, back=back):
-            if part is not loop:
-                verbs.simplify(part)
-        verbs.simplify(loop)
+            verbs.simplify(part)
     return bool(found)
 
 
