@@ -11,7 +11,7 @@ import multiprocessing as mp
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from typing import Any
 
@@ -121,7 +121,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         start = time.monotonic()
         one = partial(_one, kind=kind, simulated=given.simulated)
         with ProcessPoolExecutor(given.workers, mp_context=mp.get_context("spawn")) as pool:
-            for how, what in pool.map(one, range(given.seed, given.seed + given.count), chunksize=4):
+            for run in as_completed([pool.submit(one, given.seed + k) for k in range(given.count)]):
+                how, what = run.result()
                 counts[how] += 1
                 if what:
                     print(what, flush=True)

@@ -148,3 +148,26 @@ def test_constants_are_added_to_vectors_of_any_length(lanes: int, dtype: str) ->
     got = np.zeros_like(values)
     called(built(func), [values, got])
     np.testing.assert_array_equal(got.astype(float), np.maximum(np.arange(lanes) + 3, 9) + 5)
+
+
+@needs_a_device
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("signs", range(1, 8))
+def test_minima_of_negated_numbers(signs: int, dtype: str, lanes: int) -> None:
+    """ptxas 12.6 to 13.3 drop the sign of the second of three operands."""
+    a, b, c = ("-" if signs >> k & 1 else "" for k in range(3))
+    func = kernel(
+        ", ".join(f'{name}: T.Buffer((32, {lanes}), "{dtype}")' for name in "ABCDE"),
+        f"for i in T.vectorized({lanes}):\n"
+        f"    D[tx, i] = T.min(T.min({a}A[tx, i], {b}B[tx, i]), {c}C[tx, i])\n"
+        f"for i in T.vectorized({lanes}):\n"
+        f"    E[tx, i] = T.max({c}C[tx, i], T.max({a}A[tx, i], {b}B[tx, i]))",
+        threads=32,
+    )
+    arrays = [np.random.default_rng(k).integers(-100, 100, (32, lanes)).astype(dtype) for k in range(3)]
+    got = [np.zeros_like(arrays[0]), np.zeros_like(arrays[0])]
+    called(built(func), [*arrays, *got])
+    signed = [-array if sign else array for array, sign in zip(arrays, (a, b, c), strict=True)]
+    np.testing.assert_array_equal(got[0], np.minimum(np.minimum(signed[0], signed[1]), signed[2]))
+    np.testing.assert_array_equal(got[1], np.maximum(np.maximum(signed[0], signed[1]), signed[2]))
