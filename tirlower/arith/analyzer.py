@@ -198,7 +198,7 @@ class Analyzer:
         value = self.rewriter.simplify(value)
         old = self.rewriter.substitution.get(var)
         self._check_override(var, old is not None and not self.interner.same(old, value), allow_override)
-        self._forget(var)
+        self.forget(var)
         self.rewriter.substitution[var] = value
         if value.dtype.is_integral and value.dtype.is_scalar:
             self.facts.bounds[var] = self.bounds.of(value)
@@ -212,7 +212,7 @@ class Analyzer:
         if same:
             return
         self._check_override(var, old is not None, allow_override)
-        self._forget(var)
+        self.forget(var)
         self.ranges[var] = value
         low, extent = self.simplify(value.min), self.simplify(value.extent)
         least, most = self.bounds.of(low), self.bounds.of(extent)
@@ -260,14 +260,21 @@ class Analyzer:
         else:
             self._check_override(var, bounds is not None and bounds != info.ends, override)
             bounds = info.ends
-        self._forget(var)
+        self.forget(var)
         if bounds is not None:
             self.facts.bounds[var] = bounds
         if moduli is not None:
             self.facts.moduli[var] = moduli
 
-    def _forget(self, var: Var) -> None:
-        """Drop what was computed from an earlier meaning of a variable, in this scope and those around it."""
+    def forget(self, var: Var) -> None:
+        """Drop what is known of a variable, and what was computed from it, in this scope and those around it.
+
+        >>> n, analyzer = Var("n"), Analyzer()
+        >>> analyzer.bind(n, Range(0, 8))
+        >>> analyzer.forget(n)
+        >>> analyzer.can_prove(n < 8)
+        False
+        """
         self.rewriter.substitution.pop(var, None)
         self.ranges.pop(var, None)
         self.lets.forget(var)

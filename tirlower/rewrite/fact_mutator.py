@@ -14,7 +14,7 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, substitute
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.stmt import Assert, Bind, Block, Evaluate, For, IfThenElse, Seq, Stmt, While
+from tirlower.ir.stmt import Assert, Bind, Block, Evaluate, For, ForKind, IfThenElse, Seq, Stmt, While
 from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["FactMutator", "know_shapes"]
@@ -50,6 +50,9 @@ class FactMutator(Mutator):
         low, extent = self.visit(op.min), self.visit(op.extent)
         with self.in_loop(op.loop_var, low, extent):
             body = self.visit(op.body)
+        if op.kind is ForKind.THREAD_BINDING:
+            # The next loop over the axis may have the same variable, and be asked about before it is entered.
+            self.analyzer.forget(op.loop_var)
         return op.with_(min=low, extent=extent, body=body)
 
     @contextmanager

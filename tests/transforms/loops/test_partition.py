@@ -11,6 +11,7 @@ from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
 from tirlower.ir import Evaluate, For, IfThenElse, Var, const, pre_order_visit
+from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import (
     LoopPartition,
@@ -561,3 +562,22 @@ def test_a_condition_on_a_scalar_that_wraps_cuts_nothing() -> None:
         interpret(before, values, left, factor, 8)
         interpret(after, values, right, factor, 8)
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("first", [0, 1, 3, 9])
+@pytest.mark.parametrize(
+    "condition", ["0 < tx % 8", "tx // 12 > tx % 12", "tx % 8 == 0", "tx // 9 < 1", "tx * 3 // 8 % 4 < 3"]
+)
+def test_loops_over_one_axis_of_threads_know_nothing_of_each_other(first: int, condition: str) -> None:
+    """They have one variable; what is known of it in the first was asked about the second, before that is entered."""
+    before = parse(f"""
+@T.prim_func
+def before(A: T.Buffer((48,), "int32"), n: T.int32):
+    for tx in T.thread_binding(n, thread="threadIdx.x"):
+        A[tx] = 3
+    for tx in T.thread_binding({first}, thread="threadIdx.x"):
+        A[tx] = 2
+    for tx in T.thread_binding(48, thread="threadIdx.x"):
+        A[tx] = A[tx] * 10 + T.if_then_else(T.likely({condition}), T.int32(1), T.int32(0))
+""")
+    check(LoopPartition(), before, inputs=[[np.zeros(48, "int32"), n] for n in (0, 1, 5, 48)])
