@@ -33,16 +33,23 @@ class Form(NamedTuple):
     arrays: str
     body: str
     numpy: Callable[..., object]
+    times: int = 1
+    """How many times as large its sides are."""
+
+    @property
+    def side(self) -> int:
+        """How long each side of its arrays is."""
+        return SIZE * self.times
 
     def text(self, known: bool) -> str:
         """The program, of sizes that are numbers or come with the call."""
         body, params = self.body, []
         for one in self.arrays.split("; "):
             name, shape = one.split(": ")
-            dims = ", ".join(str(SIZE) if known else repr(dim) for dim in shape.split(", "))
+            dims = ", ".join(str(self.side) if known else repr(dim) for dim in shape.split(", "))
             params.append(f"{name}: T.Buffer(({dims},), 'float32')")
         if known:
-            body = re.sub(r"\b[KLMN]\b", str(SIZE), body)
+            body = re.sub(r"\b[KLMN]\b", str(self.side), body)
         return f"def f({', '.join(params)}):{body}"
 
 
@@ -86,6 +93,12 @@ FORMS: dict[str, Form] = {
         for k in range(K):
             C[i, j] += A[i, k] * B[k, j]
 """, _product),
+    "product, sides three times as long": Form(PRODUCT, """
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[k, j]
+""", _product, 3),
     "product, an accumulator": Form(PRODUCT, """
     for i in range(M):
         for j in range(N):
@@ -260,7 +273,7 @@ FORMS: dict[str, Form] = {
 def _arguments(form: Form) -> list[Any]:
     rng = np.random.default_rng(0)
     shapes = [one.split(": ")[1].split(", ") for one in form.arrays.split("; ")]
-    return [rng.standard_normal([SIZE] * len(shape), dtype=np.float32) for shape in shapes]
+    return [rng.standard_normal([form.side] * len(shape), dtype=np.float32) for shape in shapes]
 
 
 def compared(form: Form, known: bool) -> dict[str, Call]:

@@ -128,7 +128,7 @@ def autoschedule(
         sch.reorder(i_0, j, k, i_1)
         j_0, j_1 = sch.split(j, [None, 16])
         sch.reorder(j_0, k, i_1, j_1)
-        ax0, ax1, ax0_1, ax1_1 = sch.register_tile("C", [i_1, j_1], j_0, j_1)
+        ax0, ax1, ax0_1, ax1_1 = sch.register_tile("C", [i_1, j_1], j_0, j_1, store=True)
     """
     functions: dict[str, ScheduledFunction] = {}
     made = dict(mod.functions)

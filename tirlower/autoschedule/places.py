@@ -6,10 +6,10 @@ from tirlower.autoschedule.verbs import Verbs
 from tirlower.diagnostics import NotFound
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.query import statements
-from tirlower.ir.stmt import Block, BufferStore, For
+from tirlower.ir.stmt import Block, BufferStore, For, IfThenElse
 from tirlower.schedule.handles import LoopRV
 
-__all__ = ["block_in", "loop_in"]
+__all__ = ["block_in", "loop_in", "other_case"]
 
 
 def loop_in(sch: Verbs, outer: LoopRV, name: str) -> LoopRV:
@@ -36,6 +36,35 @@ def loop_in(sch: Verbs, outer: LoopRV, name: str) -> LoopRV:
     if at is None:
         raise NotFound(f"no loop {name!r} stands in `{around.loop_var.name}`")
     return sch.loop(name if len(same) == 1 else f"{name}#{at}")
+
+
+def other_case(sch: Verbs, loop: LoopRV) -> LoopRV:
+    """The loop that stands for one in the other case of the condition around it. Raises :class:`NotFound`.
+
+    >>> import tirlower as tl
+    >>> from tirlower.script import parse
+    >>> sch = tl.Schedule(parse('''
+    ... def f(A: T.Buffer((64,), "int32"), n: T.int32):
+    ...     for i in range(n):
+    ...         A[i] = i
+    ... '''))
+    >>> sch.specialize(sch.loop("i"), "n > 8")
+    >>> sch.get(other_case(sch, sch.loop("i#0"))) is sch.get(sch.loop("i#1"))
+    True
+    """
+    func = sch.mod["main"]
+    assert isinstance(func, PrimFunc)
+    node = sch.get(loop)
+    assert isinstance(node, For)
+    loops = [
+        stmt for stmt in statements(func.body) if isinstance(stmt, For) and stmt.loop_var.name == node.loop_var.name
+    ]
+    for stmt in statements(func.body):
+        if isinstance(stmt, IfThenElse) and stmt.then_case is node and stmt.else_case is not None:
+            at = next((number for number, one in enumerate(loops) if one is stmt.else_case), None)
+            if at is not None:
+                return sch.loop(f"{node.loop_var.name}#{at}")
+    raise NotFound(f"`{node.loop_var.name}` is no case of a condition")
 
 
 def block_in(sch: Verbs, outer: LoopRV) -> str | None:

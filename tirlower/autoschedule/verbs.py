@@ -123,6 +123,6 @@ class Verbs(Protocol):
         """Copy what a loop reads of a buffer, laid out anew."""
 
     def register_tile(
-        self, target: str, loops: Sequence[LoopRV], at: LoopRV, vector: LoopRV | None = None
+        self, target: str, loops: Sequence[LoopRV], at: LoopRV, vector: LoopRV | None = None, *, store: object = "auto"
     ) -> list[LoopRV]:
         """Keep a tile of an accumulator in registers."""

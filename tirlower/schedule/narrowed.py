@@ -10,9 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from tirlower.ir.expr import BufferLoad, Expr, Var, const
+from tirlower.arith.bounds import is_index_type
+from tirlower.arith.conditions import negated
+from tirlower.ir.expr import EQ, GE, GT, LE, LT, NE, And, BufferLoad, Call, Expr, Not, Or, Var, const
 from tirlower.ir.func import PrimFunc
+from tirlower.ir.op import Op
 from tirlower.ir.query import each, has, mentions
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -195,9 +199,10 @@ class Narrowing:
                 made = old.with_(init=None, body=made, predicate=predicate)
             elif isinstance(old, AttrStmt):
                 made = old.with_(body=made)
-            elif isinstance(old, IfThenElse) and not _loads(old.condition):
-                then = level.name == "then_case"
-                made = old.with_(then_case=made if then else _NOTHING, else_case=None if then else made)
+            elif isinstance(old, IfThenElse):
+                known = _known(old.condition, level.name == "then_case")
+                if known is not None:
+                    made = old.with_(condition=known, then_case=made, else_case=None)
         return self.func.with_(body=made)
 
     # Apart
@@ -305,6 +310,25 @@ def _changed(root: Trail, uses: UsesOf) -> frozenset[Var]:
     return frozenset(found)
 
 
+def _known(condition: Expr, holds: bool) -> Expr | None:
+    """What a condition around one run says of it, where it holds or where it does not: comparisons of indices that all hold. A
+    run of which more is left open does what all do; one of several that may hold would be asked about case by case."""
+    known: Expr | None = None
+    stack = [(condition, holds)]
+    while stack:
+        one, holds = stack.pop()
+        if isinstance(one, Call) and one.op is _LIKELY:
+            stack.append((one.args[0], holds))
+        elif isinstance(one, Not):
+            stack.append((one.a, not holds))
+        elif isinstance(one, And if holds else Or):
+            stack += [(one.b, holds), (one.a, holds)]
+        elif isinstance(one, _COMPARISONS) and is_index_type(one.a.dtype) and not _loads(one):
+            said = one if holds else negated(one)
+            known = said if known is None else And(known, said)
+    return known
+
+
 def _loads(*values: Expr | None) -> bool:
     return any(has(BufferLoad, value) for value in values if value is not None)
 
@@ -313,4 +337,6 @@ def _joined(stmts: Sequence[Stmt]) -> Stmt:
     return stmts[0] if len(stmts) == 1 else Seq(tuple(stmts)) if stmts else _NOTHING
 
 
-_NOTHING = Evaluate(const(0, "int32"))
+_COMPARISONS: Final = (EQ, NE, LT, LE, GT, GE)
+_LIKELY: Final = Op.get("tir.likely")
+_NOTHING: Final = Evaluate(const(0, "int32"))

@@ -87,6 +87,63 @@ def test_panels_of_a_transposed_operand_of_no_known_size():
     assert found.nests[0].recipe == "contraction of any size" and found.nests[0].parameters["packed"] == ("B",)
 
 
+SMALL = "llvm -mcpu=x86-64-v3 -mcache=1K,2K,4K -num_threads=2"
+"""A machine on which B is large from 128 elements on."""
+
+LARGE = [
+    dict(zip("MNK", sizes, strict=True))
+    for sizes in [
+        (96, 11, 11), (95, 12, 12), (96, 12, 12), (97, 16, 11), (191, 17, 12), (192, 31, 13), (193, 64, 40), (300, 47, 20),
+        (96, 0, 50), (96, 50, 0), (101, 11, 50), (101, 50, 11), (13, 100, 100), (0, 20, 20),
+    ]
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    [("plain", "float32"), *SLOW],
+)
+def test_a_large_operand_goes_in_panels_that_blocks_of_rows_share(form: str, dtype: str):
+    found = of_any_size(unknown(form, dtype=dtype), LARGE, SMALL)
+    [nest] = [nest for nest in found.nests if nest.recipe]
+    assert nest.recipe == "contraction of any size" and nest.parameters["large"] and nest.exactness == "bitwise equal"
+    assert "B_packed" in str(found.function) and "where `B` has" in nest.rule
+
+
+@pytest.mark.parametrize(
+    ("known", "condition"),
+    [
+        ({"N": 32, "K": 40}, "M >= 96"),  # B is large: rows decide
+        ({"M": 200, "N": 32}, "K >= "),
+        ({"M": 95}, ""),  # too few rows
+        ({"N": 8, "K": 5}, ""),  # never large
+    ],
+)
+def test_what_is_known_of_a_large_operand_is_not_asked(known: dict[str, int], condition: str):
+    found = of_any_size(
+        unknown("plain", **known), [sizes for sizes in LARGE if sizes["M"] < 200 or "M" in known], SMALL
+    )
+    [nest] = found.nests
+    assert bool(nest.parameters["large"]) is bool(condition)
+    text = str(found.function)
+    assert ("B_packed" in text) is bool(condition) and condition in text
+
+
+def test_what_is_no_matrix_or_changes_is_not_large():
+    changes = """
+def f(A: T.Buffer(("M", 16), "float32"), X: T.Buffer(("M", 16), "float32")):
+    for i, j in T.grid(M - 16, 16):
+        acc = T.alloc_buffer((1,), "float32", scope="local")
+        acc[0] = T.float32(0)
+        for k in range(16):
+            acc[0] += X[i, k] * A[k, j]
+        A[i + 16, j] = acc[0]
+"""
+    found = planned(changes, SMALL).nests[0]
+    assert found.recipe == "contraction of any size" and found.parameters["large"] == 0
+    assert planned(unknown("plain", "bmk,bkn->bmn", M=100, N=33, K=40), SMALL).nests[0].parameters["large"] == 0
+
+
 def test_a_batch_that_is_not_known():
     found = of_any_size(unknown("plain", "bmk,bkn->bmn", M=13, N=33, K=4), [{"Q": batch} for batch in (0, 1, 2, 7)])
     assert found.nests[0].recipe == "contraction of any size"

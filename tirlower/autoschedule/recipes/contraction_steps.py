@@ -207,7 +207,7 @@ class Tile:
     def registers(self, at: LoopRV, tile: list[LoopRV], lanes: LoopRV) -> None:
         """The tile in registers."""
         name = block_in(self.sch, at) or self.facts.target
-        self.sch.register_tile(name, tile, at=at, vector=lanes)
+        self.sch.register_tile(name, tile, at=at, vector=lanes, store=True)
 
     def plain(self, outside: LoopRV, inside: LoopRV, inner: LoopRV | None, height: int, by_rows: bool) -> None:
         """Tiles of plain loops: the statements part inside of a tile."""
@@ -248,7 +248,7 @@ class Tile:
         if rows is not None:
             self.grouped(sums, *mine)
         if facts.form == "plain":
-            sch.register_tile(facts.target, mine, at=at, vector=lanes[1])
+            sch.register_tile(facts.target, mine, at=at, vector=lanes[1], store=True)
         for number in range(len(lanes)):
             if facts.form == "local" or number != 1:
                 sch.vectorize(lanes[number])

@@ -7,14 +7,16 @@ Which loops run in parallel, and whether panels pay, is decided by the call betw
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import Nest, extent_of, same_for_all
 from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, trips
+from tirlower.autoschedule.places import loop_in, other_case
 from tirlower.autoschedule.recipe import Handles, Refusal
 from tirlower.autoschedule.recipes.contraction import Contraction
 from tirlower.autoschedule.recipes.contraction_facts import (
+    TOGETHER,
     VECTORS,
     ContractionFacts,
     ContractionPlan,
@@ -26,6 +28,7 @@ from tirlower.autoschedule.recipes.contraction_steps import Tile
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.versions import in_parallel, said, where_wide
 from tirlower.ir.expr import IntImm
+from tirlower.ir.stmt import For
 from tirlower.machine.processor import Processor
 from tirlower.schedule.handles import LoopRV
 
@@ -37,8 +40,18 @@ MOST_ROWS: Final = 12
 FEW_ROWS: Final = 4
 """Rows of the tile for what is left: with two vectors a row its sums wait for none before them."""
 
+BLOCK_ROWS: Final = 96
+"""Rows that go by for each panel of a large operand: with 1,000 steps of the sum they stay in the second cache beside it."""
+
 PACKED_ROWS: Final = 4
 """Rows that share what is packed, so that it pays: it costs less than a row's sums one by one."""
+
+
+@dataclass(frozen=True)
+class AnyPlan(ContractionPlan):
+    """``large`` is the number of elements of B from which on calls take panels of it, for blocks of rows; 0 where none do."""
+
+    large: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,7 +69,7 @@ class UnknownContraction(Contraction):
             return Refusal("its extents move with other loops")
         return super().matches(nests)
 
-    def plan(self, facts: ContractionFacts, processor: Processor) -> ContractionPlan | Refusal:
+    def plan(self, facts: ContractionFacts, processor: Processor) -> AnyPlan | Refusal:
         """The tile that fits the registers."""
         dtype = str(facts.update.reduction.dtype) if facts.update.reduction is not None else "float32"
         lanes, registers = processor.lanes(dtype), processor.registers
@@ -75,12 +88,17 @@ class UnknownContraction(Contraction):
             total *= trips(loop)
         seconds = seconds_of(total / lanes / 2 * facts.several)
         rule = [f"{rows} x {vectors} vectors of {registers} registers, fewer for what is left"]
+        assert facts.b.buffer is not None
+        elements = processor.l2 // 4 // -(-facts.b.buffer.dtype.bits // 8)
+        large = elements if facts.contiguous and where_large(facts, elements) else 0
+        if large:
+            rule.append(f"in panels, {BLOCK_ROWS} rows at a time, where `{name_of(facts.b)}` has {large} elements")
         parallel = None
         if processor.threads > 1 and seconds >= PARALLEL_SECONDS:
             parallel = facts.others[0] if facts.others and trips(facts.others[0]) > 1 else facts.rows
             seconds /= processor.threads
             rule += [found for found in [said(facts.nests, seconds)] if found]
-        return ContractionPlan(
+        return AnyPlan(
             seconds,
             "; ".join(rule),
             rows,
@@ -89,19 +107,26 @@ class UnknownContraction(Contraction):
             lanes,
             packed=() if facts.contiguous else (name_of(facts.b),),
             outer="rows",
+            large=large,
             parallel=None if parallel is None else parallel.name,
         )
 
     def apply(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, loops: Handles) -> None:
         """Order the loops, and cut both of the tile down to single rows and columns."""
-        assert facts.rows is not None
+        assert facts.rows is not None and isinstance(plan, AnyPlan)
         if facts.form == "block":  # the init is the sum's first step: of a sum of nothing there is none
             for loop in facts.sums:
                 where_wide(sch, loops[facts.nest.loops[0]], loop, 1)
+        if plan.large:  # the tiles as they are for the other calls
+            unit = sch.add_unit_loop(loops[facts.nest.loops[0]])
+            sch.specialize(unit, where_large(facts, plan.large))
+            other = other_case(sch, unit)
+            self._blocks(sch, facts, plan, unit, loops)
+            loops = {loop: loop_in(sch, other, loop.name) for loop in (facts.rows, facts.columns, *facts.sums)}
         others = [loops[loop] for loop in facts.others]
         order = [*others, loops[facts.rows], loops[facts.columns]]
         sums = [loops[loop] for loop in facts.sums]
-        if facts.form in ("block", "perfect"):
+        if facts.form in TOGETHER:
             order += sums
         tile = AnyTile(sch, facts, plan)
         if plan.packed:  # for enough rows; with few, what is written is as good
@@ -118,6 +143,52 @@ class UnknownContraction(Contraction):
                 plan.seconds,
             )
 
+    def _blocks(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, unit: LoopRV, loops: Handles) -> None:
+        """Panels of B, each for a block of rows: both stay in the second cache while the block goes by."""
+        assert facts.rows is not None
+        rows, columns, sums = loops[facts.rows], loops[facts.columns], [loops[loop] for loop in facts.sums]
+        tile = AnyTile(sch, facts, replace(plan, packed=(name_of(facts.b),), outer="columns"))
+        tile.pack_b(unit)
+        sch.reorder(rows, columns, *(sums if facts.form in TOGETHER else ()))
+        [(blocks, _), *left] = tile.whole(rows, BLOCK_ROWS)
+        outside, block = sch.split(blocks, [None, BLOCK_ROWS])
+        sch.reorder(outside, columns, block, *(sums if facts.form in TOGETHER else ()))
+        tile.widths = (plan.columns, plan.lanes, plan.lanes // 4)
+        tile.part(columns, block, sums)
+        tile.widths, tile.plan = (), plan
+        for loop, _ in left:
+            over = [loop_in(sch, loop, one.name) for one in facts.sums]
+            tile.part(loop, loop_in(sch, loop, facts.columns.name), over)
+        if plan.parallel is not None:
+            sch.parallel(outside)
+        tile.jam()
+
+
+def where_large(facts: ContractionFacts, elements: int) -> str:
+    """The condition that B has so many elements, and that there are rows enough to go by in blocks; empty where it has not, or
+    is no matrix, or changes. It asks each size apart: nothing is proved behind a product of them."""
+    if facts.others or facts.rows is None or not all(map(same_for_all, facts.update.loops)):
+        return ""
+    if any(access.is_write and access.data is facts.b.data for access in facts.nest.accesses()):
+        return ""
+    known, sizes = 1, []
+    for loop in (facts.columns, *facts.sums):
+        extent = extent_of(loop)
+        if extent is not None:
+            known *= extent
+        elif isinstance(loop.node, For):
+            sizes.append(loop.node.extent)
+    if not sizes and known < elements:
+        return ""
+    least = max(1, round((elements / max(1, known)) ** (1 / max(1, len(sizes)))))
+    conditions = [f"{size} >= {least}" for size in sizes]
+    rows = extent_of(facts.rows)
+    if rows is None and isinstance(facts.rows.node, For):
+        conditions.append(f"{facts.rows.node.extent} >= {BLOCK_ROWS}")
+    elif rows is not None and rows < BLOCK_ROWS:
+        return ""
+    return " and ".join(conditions)
+
 
 class AnyTile(Tile):
     """Tiles of loops that run as often as the caller says."""
@@ -125,6 +196,7 @@ class AnyTile(Tile):
     def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan) -> None:
         super().__init__(sch, facts, plan)
         self.jammed: list[tuple[LoopRV, int]] = []
+        self.widths: tuple[int, ...] = (plan.lanes, plan.lanes // 2, plan.lanes // 4)
 
     def cut(self, loop: LoopRV, size: int) -> list[tuple[LoopRV, int]]:
         """The loops over whole tiles, then over smaller ones for what is left, and over single rows or columns."""
@@ -137,13 +209,20 @@ class AnyTile(Tile):
             loop = left
         return [*made, (loop, 1)]
 
+    def whole(self, loop: LoopRV, size: int) -> list[tuple[LoopRV, int]]:
+        """The loop over whole blocks, and the one over what is left, whose block has no size."""
+        node = self.node(loop)
+        if not isinstance(node.extent, IntImm):
+            block, left = self.sch.peel(loop, beyond=size)
+            return [(block, size), (left, 0)]
+        return super().cut(loop, size)
+
     def sizes(self, size: int) -> list[int]:
         """The parts of tiles into which what is left of a loop is cut."""
         if size == self.plan.rows:
             both = all(extent_of(loop) is None for loop in (self.facts.rows, self.facts.columns) if loop is not None)
             return [part for part in dict.fromkeys((size, 0 if both else FEW_ROWS)) if 1 < part <= size]
-        lanes = self.plan.lanes
-        return [part for part in dict.fromkeys((size, lanes, lanes // 2, lanes // 4)) if 1 < part <= size]
+        return [part for part in dict.fromkeys((size, *self.widths)) if 1 < part <= size]
 
     def parted(self, at: LoopRV, rows: LoopRV | None, columns: LoopRV) -> None:
         """A tile; of single columns the rows' sums are to go side by side, which takes fewer proofs."""

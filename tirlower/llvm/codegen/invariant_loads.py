@@ -7,6 +7,7 @@ say more: where ``j`` begins behind ``k``, no store is to ``LU[i, k]``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from tirlower.analysis.data_analyzer import DataAnalyzer
@@ -63,7 +64,7 @@ class _Lifter(FactMutator):
         if not candidates:
             return super().visit_For(op)
         with self.in_loop(op.loop_var, op.min, op.extent):
-            apart = [load for load in candidates if all(self.differ(load, store) for store in _stores(op.body))]
+            apart = [load for load in candidates if self._is_kept(load, _stores(op.body))]
         if not apart:
             return op
         kept = [(load, Var("kept", load.dtype, span=load.span)) for load in apart]
@@ -74,10 +75,15 @@ class _Lifter(FactMutator):
         # A loop that does not run reads nothing.
         return IfThenElse(build.gt(op.extent, const(0, op.extent.dtype)), lifted, None, span=op.span)
 
+    def _is_kept(self, load: BufferLoad, stores: Sequence[BufferStore]) -> bool:
+        """Whether no store is to the element of a load. Of the element that it is of, as sums are, nothing is to be proved."""
+        same = [store for store in stores if store.buffer.data is load.buffer.data]
+        if any(structural_equal(store.indices[0], load.indices[0]) for store in same):
+            return False
+        return all(self.differ(load, store) for store in same)
+
     def differ(self, load: BufferLoad, store: BufferStore) -> bool:
-        """Whether a store is never to the element of a load."""
-        if store.buffer.data is not load.buffer.data:
-            return True
+        """Whether a store to a buffer is never to the element of it that is loaded."""
         (a,), (b,) = store.indices, load.indices
         if a.dtype is not b.dtype:
             return False

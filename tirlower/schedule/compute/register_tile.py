@@ -57,7 +57,7 @@ def _compose(step: Step, do: Do) -> Sequence[Handle]:
     if step["order"] == "add":
         copies = do(SUM_TILE, at=at, buffer=buffer, scope=step["scope"])
     else:
-        copies = do(STAGE_MEM, where=at, window=buffer, scope=step["scope"], inside=True)
+        copies = do(STAGE_MEM, where=at, window=buffer, scope=step["scope"], store=step["store"], inside=True)
     count = len(dims)
     for n, loop in enumerate(copies):
         _kind(step, do, loop, wide is not None and dims[n % count])
@@ -135,6 +135,7 @@ REGISTER_TILE = Kind(
         Slot("vector", Takes.LOOP, default=None),
         Slot("order", Takes.STRING, default="keep", attr=True, extra=True),
         Slot("scope", Takes.STRING, default="local", attr=True, extra=True),
+        Slot("store", Takes.VALUE, default="auto", attr=True, extra=True),
     ),
     no_change,
     """Keep the tile of an accumulator that an iteration of a loop works on in registers.
@@ -142,8 +143,8 @@ REGISTER_TILE = Kind(
     ``target``: a reduction, by the name of its block or buffer; ``loops``: those of the tile; ``at``: the loop in whose
     body the tile is loaded (or begun with the init), updated and stored. ``vector``, one of the loops, becomes vectors in
     all of these; the others are written out. The order of the updates is kept, so that each bit is; with ``order="add"`` the
-    tile starts from 0 and is added at the end, which for floats is another order and needs the licence for it. Returns the loops of
-    the copies.
+    tile starts from 0 and is added at the end, which for floats is another order and needs the licence for it. ``store`` is that of ``stage_mem``: with True nobody asks whether
+    something behind the tile writes all of it anew. Returns the loops of the copies.
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse

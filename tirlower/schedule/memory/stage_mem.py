@@ -61,8 +61,10 @@ def stages(
     writes = any(access.is_write for access in accesses)
     filled = writes and not _reads_first(step, Site(func_name, path), accesses, unless)
     loads = [bool(load)] if load != "auto" else [False, True] if filled else [True]
-    left = writes and not _is_the_result(step, func_name, path, buffer)
-    stores = [bool(store)] if store != "auto" else [False, True] if left else [writes]
+    if store != "auto":
+        stores = [bool(store)]
+    else:
+        stores = [False, True] if writes and not _is_the_result(step, func_name, path, buffer) else [writes]
 
     def drafted(with_load: bool, with_store: bool, guard: Expr | None) -> Made:
         made = stage(
