@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.sampling import in_pairs
 from tirlower.diagnostics import TirError
 from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import PrimFunc
@@ -79,8 +80,7 @@ def nest(rng: random.Random, depth: int) -> tuple[list[For], PrimFunc]:
     return loops, func
 
 
-@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(10, 20))])
-@pytest.mark.parametrize("around", [0, 1])
+@pytest.mark.parametrize(("seed", "around"), in_pairs(range(20), [0, 1], each=4))
 def test_all_iterations_once_and_no_others(seed: int, around: int) -> None:
     rng = random.Random(seed)
     loops, func = nest(rng, rng.choice([2, 2, 3]) if not around else 3)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.sampling import in_pairs
 from tirlower.emit import vmath
 from tirlower.emit.vmath import (
     error_function,
@@ -24,6 +25,7 @@ UNARY = sorted(name for name in vmath.SUPPORTED if vmath.ARITY[name] == 1)
 BINARY = sorted(name for name in vmath.SUPPORTED if vmath.ARITY[name] == 2)
 # the bit patterns of the samples are this far apart: a prime, so that all low bits occur
 STRIDE = {"host": 4093, "avx512": 4093, "avx2": 4093, "sse2": 4093, "device": 4093, "avx512 scalars": 16381}
+DENSE = [pytest.param(name, "dense", marks=pytest.mark.nightly) for name in UNARY]
 STRIDES = [*STRIDE.items(), pytest.param("host", 1021, marks=pytest.mark.nightly)]
 LANES = {"host": 16, "avx512": 16, "avx2": 8, "sse2": 4, "device": 1, "avx512 scalars": 1}
 
@@ -68,9 +70,9 @@ def over_all_exponents(exact, name, step) -> tuple[np.ndarray, np.ndarray]:
     return x, exact(name, wide(x))
 
 
-@pytest.mark.parametrize(("target", "stride"), STRIDES)
-@pytest.mark.parametrize("name", UNARY)
-def test_unary_over_all_exponents(loop, exact, ulps, name, target, stride):
+@pytest.mark.parametrize(("name", "target"), [*in_pairs(UNARY, STRIDE), *DENSE])
+def test_unary_over_all_exponents(loop, exact, ulps, name, target):
+    target, stride = ("host", 1021) if target == "dense" else (target, STRIDE[target])
     x, want = over_all_exponents(exact, name, stride * (8 if name == "erf" else 1))
     errors = ulps(loop(name, "f32", LANES[target], target)(x), want)
     assert errors.max() <= vmath.ERRORS[name], worst(errors, x)

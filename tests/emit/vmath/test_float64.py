@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.sampling import in_pairs
 from tirlower.emit import vmath
 
 EXTENDED = np.finfo(np.longdouble).nmant >= 63
@@ -107,8 +108,7 @@ def meant(exact, name) -> tuple[np.ndarray, np.ndarray]:
     return x, exact(name, x.astype(np.longdouble))
 
 
-@pytest.mark.parametrize("target", LANES)
-@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize(("name", "target"), in_pairs(UNARY, LANES))
 def test_unary(loop, exact, name, target):
     x, want = meant(exact, name)
     got = loop(name, "f64", LANES[target], target)(x)

@@ -7,6 +7,7 @@ import pytest
 
 import tirlower as tl
 from tests.checking import check, random_arguments, same_function
+from tests.sampling import by_day
 from tirlower.diagnostics import InterpreterError, TransformError
 from tirlower.interp import interpret
 from tirlower.ir import Call, Evaluate, PrimFunc, post_order_visit
@@ -161,7 +162,7 @@ def alike(before: PrimFunc, after: PrimFunc, seeds: Any = SEEDS) -> None:
             np.testing.assert_array_equal(x, y)
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", by_day(TABLE))
 def test_the_fewest_barriers(name: str) -> None:
     body, count = TABLE[name]
     before = kernel(body)
