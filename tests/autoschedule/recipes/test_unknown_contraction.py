@@ -144,6 +144,13 @@ def f(A: T.Buffer(("M", 16), "float32"), X: T.Buffer(("M", 16), "float32")):
     assert planned(unknown("plain", "bmk,bkn->bmn", M=100, N=33, K=40), SMALL).nests[0].parameters["large"] == 0
 
 
+@pytest.mark.parametrize(("form", "columns"), [("plain", 2), ("block", 3), ("local", 5), ("plain", 7), ("perfect", 10)])
+def test_few_columns(form: str, columns: int):
+    found = of_any_size(unknown(form, N=columns, K=21), ROWS)
+    [nest] = [nest for nest in found.nests if nest.recipe]
+    assert nest.recipe == "contraction of any size" and nest.parameters["columns"] == columns
+
+
 def test_a_batch_that_is_not_known():
     found = of_any_size(unknown("plain", "bmk,bkn->bmn", M=13, N=33, K=4), [{"Q": batch} for batch in (0, 1, 2, 7)])
     assert found.nests[0].recipe == "contraction of any size"
@@ -168,5 +175,5 @@ def f(A: T.Buffer(("M", 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Bu
             C[i, j] = C[i, j] + A[i, k] * B[k, j]
 """
     assert "its extents move with other loops" in str(planned(triangle).nests[0].notes)
-    narrow = unknown("plain", N=3, K=4)
-    assert "3 columns are no vector" in str(planned(narrow).nests[0].notes)
+    narrow = triangle.replace("T.grid(M, 32)", "T.grid(M, 1)").replace("T.min(i, 8)", "8")
+    assert "no contraction of any size: one column is no vector" in str(planned(narrow).nests)

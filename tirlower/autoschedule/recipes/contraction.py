@@ -155,7 +155,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             outer *= extents[loop]
         if facts.rows is None and bytes_of(facts.b) > processor.l2:
             return Refusal("it has one row, and waits for memory")
-        if n < 4 or m * n * depth < 512:
+        if n < 2 or m * n * depth < 512:
             return Refusal(f"{m} x {n} x {depth} is too little for a tile")
         if facts.rows is None and bytes_of(facts.b) > processor.l1:
             return Refusal(
