@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tests.autoschedule.recipes.test_contraction import FORMS
-from tests.autoschedule.scheduled import AVX2, AVX512, planned
+from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
 from tirlower.autoschedule.classify import nests_of
 from tirlower.autoschedule.recipe import Bid
@@ -108,6 +108,31 @@ def test_a_large_operand_goes_in_panels_that_blocks_of_rows_share(form: str, dty
     [nest] = [nest for nest in found.nests if nest.recipe]
     assert nest.recipe == "contraction of any size" and nest.parameters["large"] and nest.exactness == "bitwise equal"
     assert "B_packed" in str(found.function) and "where `B` has" in nest.rule
+
+
+def test_a_turned_operand_goes_in_panels_of_the_block():
+    found = of_any_size(unknown("plain", "km,kn->mn"), LARGE, SMALL)
+    assert found.nests[0].parameters["large"] and "A_packed" in str(found.function)
+
+
+def test_both_of_two_products_go_in_panels():
+    found = of_any_size(TWO.format(m="'M'", n="'N'", k="'K'", M="M", N="N", K="K"), LARGE, SMALL)
+    text = str(found.function)
+    assert found.nests[0].parameters["large"] and "B_packed" in text and "E_packed" in text
+    known = scheduled(TWO.format(m=97, n=33, k=41, M=97, N=33, K=41), SMALL, interpreted=False)
+    assert "E_packed" in str(known.function)
+    shared = TWO.format(m=97, n=33, k=41, M=97, N=33, K=41).replace("E[", "B[")  # one panel would be asked for twice
+    assert "packed" not in str(scheduled(shared, SMALL, interpreted=False).function)
+
+
+TWO = """
+def f(A: T.Buffer(({m}, {k}), "float32"), B: T.Buffer(({k}, {n}), "float32"), D: T.Buffer(({m}, {k}), "float32"),
+      E: T.Buffer(({k}, {n}), "float32"), C: T.Buffer(({m}, {n}), "float32")):
+    for i, j in T.grid({M}, {N}):
+        C[i, j] = T.float32(0)
+        for k in range({K}):
+            C[i, j] = C[i, j] + (A[i, k] * B[k, j] - D[i, k] * E[k, j])
+"""
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,12 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     batches_of,
     bytes_of,
     depth_of,
-    dimension_of,
     far_rows,
     form_of,
     is_one_buffer,
     name_of,
     packs,
+    packs_a,
     pieces_of,
     tile_of,
     turns,
@@ -125,7 +125,19 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         others = tuple(loop for loop in spatial if loop is not columns and loop is not rows)
         several = max(len(mine), len(theirs))
         return ContractionFacts(
-            (nest,), form, update, target, rows, columns, tuple(sums), others, mine[0], theirs[0], contiguous, several
+            (nest,),
+            form,
+            update,
+            target,
+            rows,
+            columns,
+            tuple(sums),
+            others,
+            mine[0],
+            theirs[0],
+            contiguous,
+            several,
+            tuple(mine[1:]),
         )
 
     def exact(self, facts: ContractionFacts) -> bool:
@@ -188,7 +200,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         else:
             cycles = self._cycles(m, n, depth // group, rows, columns, lanes) * outer * facts.several
         if packed:
-            cycles += (TURN_CYCLES if turns(facts.b, facts.columns, columns) else COPY_CYCLES) * n * depth * copies
+            each = TURN_CYCLES if turns(facts.b, facts.columns, columns) else COPY_CYCLES
+            cycles += each * n * depth * copies * (1 + len(facts.beside))
         seconds = seconds_of(cycles)
         around = batches_of(facts) if packed else ()
         first, parallel, note = self._parallel(
@@ -219,7 +232,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
     def _group(facts: ContractionFacts, processor: Processor, m: int, depth: int) -> int:
         """How many steps of the sum an instruction takes at once, where the operands are short integers."""
         if (
-            not packs(facts)
+            facts.several > 1
+            or not packs(facts)
             or is_one_buffer(facts)
             or facts.rows is None
             or m < FEW
@@ -251,7 +265,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         assert facts.b.buffer is not None
         size = -(-facts.b.buffer.dtype.bits // 8)
         batched = bool(facts.others)
-        room = min(processor.l2 // 2, PANELS)
+        room = min(processor.l2 // 2, PANELS) // (1 + len(facts.beside))
         large = (n * depth * size if batched else bytes_of(facts.b)) > room and not is_one_buffer(facts)
         if group == 1 and facts.contiguous and (m < 4 * rows or not large):
             return (), 0, 0, ""
@@ -265,8 +279,8 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         elif large:
             why = "is larger than what stays in the second cache"
         if large and group == 1 and not batched:
-            places = [dimension_of(facts.a, loop) for loop in (facts.rows, facts.sums[0]) if loop is not None]
-            if far_rows(facts.a) and len(places) == 2 and None not in places and places[0] != places[1]:
+            turned = strides_of(facts.a).get(facts.sums[0]) != 1  # each step of the sum reads another row of it
+            if (turned or far_rows(facts.a)) and packs_a(facts):
                 packed.append(name_of(facts.a))
         return tuple(packed), block, steps, f"`{packed[0]}` {why}: packed"
 
@@ -279,9 +293,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         assert facts.b.buffer is not None
         size = -(-facts.b.buffer.dtype.bits // 8)
         packed = [name_of(facts.b)]
-        places = [dimension_of(facts.a, loop) for loop in (facts.rows, facts.sums[0]) if loop is not None]
-        alone = not facts.others and None not in places and places[0] != places[1]
-        if alone and n >= 4 * columns:
+        if not facts.others and packs_a(facts) and n >= 4 * columns:
             packed.append(name_of(facts.a))
         panels = max(1, processor.l2 // 2 // (depth * size * columns))
         block = panels * columns if not facts.others and panels * columns < n else 0

@@ -28,6 +28,7 @@ __all__ = [
     "form_of",
     "name_of",
     "packs",
+    "packs_a",
     "perfect",
     "pieces_of",
     "tile_of",
@@ -69,7 +70,9 @@ class ContractionFacts(Facts):
     contiguous: bool
     """Whether B is contiguous along the columns as it stands."""
     several: int
-    """How many products, or what else the update has of them, it adds up at once: operands beside A and B are none of panels."""
+    """How many products, or what else the update has of them, it adds up at once."""
+    beside: tuple[Access, ...]
+    """What else depends on the columns, beside B: it goes to panels with it."""
 
     @property
     def nest(self) -> Nest:
@@ -179,16 +182,32 @@ def name_of(access: Access) -> str:
 def packs(facts: ContractionFacts) -> bool:
     """Whether B may be copied to panels: a matrix, or one for each of some iterations around the tiles. Where A is in the same
     buffer, it is read from the same panels: of all of it, and only where that is needed."""
-    b = facts.b
-    if len(facts.sums) != 1 or len(along_tile(facts, b)) != 2 or facts.several > 1:
+    if len(facts.sums) != 1 or (facts.several > 1 and not _are_apart(facts)):
         return False
     if is_one_buffer(facts) and (facts.contiguous or facts.others or facts.rows is None):
         return False
-    places = [dimension_of(b, loop) for loop in (facts.columns, facts.sums[0])]
-    if None in places or places[0] == places[1]:
+    return all(_is_a_matrix(facts, one) for one in (facts.b, *facts.beside))
+
+
+def _are_apart(facts: ContractionFacts) -> bool:
+    """Whether each operand of several products has a buffer of its own."""
+    read = [one.buffer for one in facts.update.accesses if not one.is_write]
+    return all(read.count(one.buffer) == 1 for one in (facts.b, *facts.beside))
+
+
+def _is_a_matrix(facts: ContractionFacts, operand: Access) -> bool:
+    """Whether an operand is one in the tile, with the columns in one of its dimensions and the sum in another one."""
+    places = [dimension_of(operand, loop) for loop in (facts.columns, facts.sums[0])]
+    if len(along_tile(facts, operand)) != 2 or None in places or places[0] == places[1]:
         return False
     mine = {facts.columns.var, facts.sums[0].var}
-    return all(at in places or not mine & set(form.terms) for at, form in enumerate(b.indices or ()))
+    return all(at in places or not mine & set(form.terms) for at, form in enumerate(operand.indices or ()))
+
+
+def packs_a(facts: ContractionFacts) -> bool:
+    """Whether A may be copied to panels: its rows and the steps of the sum are dimensions of it."""
+    places = [dimension_of(facts.a, loop) for loop in (facts.rows, facts.sums[0]) if loop is not None]
+    return len(places) == 2 and None not in places and places[0] != places[1]
 
 
 def is_one_buffer(facts: ContractionFacts) -> bool:

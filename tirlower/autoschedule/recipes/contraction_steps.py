@@ -39,8 +39,9 @@ class Tile:
         self.outermost: list[LoopRV] = []
 
     def pack_b(self, at: LoopRV | None) -> None:
-        """B in panels as wide as a tile, of what an iteration of a loop reads; without one, of all."""
-        self.panels(self.facts.b, self.facts.columns, at, self.plan.columns, self.plan.group)
+        """B, and what is beside it, in panels as wide as a tile, of what an iteration of a loop reads; without one, of all."""
+        for operand in (self.facts.b, *self.facts.beside):
+            self.panels(operand, self.facts.columns, at, self.plan.columns, self.plan.group)
 
     def pack_a(self, at: LoopRV | None) -> None:
         """A in panels as high as a tile; for tile registers their rows stand below each other."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from tirlower.autoschedule.classify import Nest, extent_of, same_for_all
+from tirlower.autoschedule.classify import Nest, extent_of, same_for_all, strides_of
 from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, trips
 from tirlower.autoschedule.places import loop_in, other_case
 from tirlower.autoschedule.recipe import Handles, Refusal
@@ -21,6 +21,8 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     ContractionFacts,
     ContractionPlan,
     name_of,
+    packs,
+    packs_a,
     pieces_of,
     tile_of,
 )
@@ -147,12 +149,16 @@ class UnknownContraction(Contraction):
         """Panels of B, each for a block of rows: both stay in the second cache while the block goes by."""
         assert facts.rows is not None
         rows, columns, sums = loops[facts.rows], loops[facts.columns], [loops[loop] for loop in facts.sums]
-        tile = AnyTile(sch, facts, replace(plan, packed=(name_of(facts.b),), outer="columns"))
+        packed = [name_of(facts.b)]
+        if facts.several == 1 and strides_of(facts.a).get(facts.sums[0]) != 1 and packs_a(facts):
+            packed.append(name_of(facts.a))  # each step of the sum reads another row of it
+        tile = AnyTile(sch, facts, replace(plan, packed=tuple(packed), outer="columns"))
         tile.pack_b(unit)
         sch.reorder(rows, columns, *(sums if facts.form in TOGETHER else ()))
         [(blocks, _), *left] = tile.whole(rows, BLOCK_ROWS)
         outside, block = sch.split(blocks, [None, BLOCK_ROWS])
         sch.reorder(outside, columns, block, *(sums if facts.form in TOGETHER else ()))
+        tile.pack_a(outside)
         tile.widths = (plan.columns, plan.lanes, plan.lanes // 4)
         tile.part(columns, block, sums)
         tile.widths, tile.plan = (), plan
@@ -167,9 +173,10 @@ class UnknownContraction(Contraction):
 def where_large(facts: ContractionFacts, elements: int) -> str:
     """The condition that B has so many elements, and that there are rows enough to go by in blocks; empty where it has not, or
     is no matrix, or changes. It asks each size apart: nothing is proved behind a product of them."""
-    if facts.others or facts.rows is None or not all(map(same_for_all, facts.update.loops)):
+    if facts.others or facts.rows is None or not packs(facts) or not all(map(same_for_all, facts.update.loops)):
         return ""
-    if any(access.is_write and access.data is facts.b.data for access in facts.nest.accesses()):
+    panels = {one.data for one in (facts.b, *facts.beside)}
+    if any(access.is_write and access.data in panels for access in facts.nest.accesses()):
         return ""
     known, sizes = 1, []
     for loop in (facts.columns, *facts.sums):

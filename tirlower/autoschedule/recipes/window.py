@@ -85,7 +85,7 @@ class Window(Contraction):
         rows = along[-1] if along else None
         b = reads[moves.index(1)]
         others = tuple(loop for loop in along if loop is not rows)
-        return ContractionFacts((nest,), form, update, target, rows, columns, sums, others, b, reads[0], True, 1)
+        return ContractionFacts((nest,), form, update, target, rows, columns, sums, others, b, reads[0], True, 1, ())
 
     def plan(self, facts: ContractionFacts, processor: Processor) -> ContractionPlan | Refusal:
         """Some rows of one vector."""
