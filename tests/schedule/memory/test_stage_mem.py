@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tirlower as tl
@@ -200,3 +201,43 @@ def test_of_sizes_that_the_caller_knows_a_tile_is_copied_without_conditions_wher
     made = str(sch.mod["main"])
     assert ("] = C_local[ax0]" in made) is stored
     assert ("if " in made) is guarded
+
+
+UNDER = """
+@T.prim_func
+def f(A: T.Buffer(("n", "m"), "float32"), C: T.Buffer(("n",), "float32"), n: T.int32, m: T.int32, w: T.float32):
+    if CONDITION:
+        for j_0 in range(n // 2):
+            for j_1 in range(2):
+                C[j_0 * 2 + j_1] = 0.0
+            for k in range(m):
+                for j_1 in range(2):
+                    C[j_0 * 2 + j_1] = C[j_0 * 2 + j_1] + A[j_0 * 2 + j_1, k]
+    else:
+        C[0] = 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        'T.Cast("float64", n) * T.Cast("float64", m) >= T.float64(6)',
+        "w > T.float32(0.0)",
+        "T.likely(n > 2) and w > T.float32(0.0)",
+        "n > 2 or m > 1 or w > T.float32(0.0)",
+        "not (n < 3 or m < 2)",
+        "not (n < 3 and m < 2)",
+        "A[0, 0] > T.float32(0.0)",
+    ],
+)
+def test_a_tile_is_staged_in_one_case_of_any_condition(condition: str) -> None:
+    inputs = [
+        [np.arange(1, n * m + 1, dtype="float32").reshape(n, m) * sign, np.zeros(n, "float32"), n, m, sign]
+        for n, m, sign in ((2, 1, 1.0), (5, 3, -1.0), (6, 4, 1.0), (3, 1, 1.0))
+    ]
+    sch = taken(
+        UNDER.replace("CONDITION", condition),
+        lambda sch: sch.stage_mem("j_0", "C", inside=True, store=True),
+        inputs=inputs,
+    )
+    assert "] = C_local[ax0]" in str(sch.mod["main"])
