@@ -198,7 +198,7 @@ class Analyzer:
         value = self.rewriter.simplify(value)
         old = self.rewriter.substitution.get(var)
         self._check_override(var, old is not None and not self.interner.same(old, value), allow_override)
-        self.forget(var)
+        self._drop(var)
         self.rewriter.substitution[var] = value
         if value.dtype.is_integral and value.dtype.is_scalar:
             self.facts.bounds[var] = self.bounds.of(value)
@@ -212,7 +212,7 @@ class Analyzer:
         if same:
             return
         self._check_override(var, old is not None, allow_override)
-        self.forget(var)
+        self._drop(var)
         self.ranges[var] = value
         low, extent = self.simplify(value.min), self.simplify(value.extent)
         least, most = self.bounds.of(low), self.bounds.of(extent)
@@ -260,7 +260,7 @@ class Analyzer:
         else:
             self._check_override(var, bounds is not None and bounds != info.ends, override)
             bounds = info.ends
-        self.forget(var)
+        self._drop(var)
         if bounds is not None:
             self.facts.bounds[var] = bounds
         if moduli is not None:
@@ -275,6 +275,10 @@ class Analyzer:
         >>> analyzer.can_prove(n < 8)
         False
         """
+        self._check_var("forget", var)
+        self._drop(var)
+
+    def _drop(self, var: Var) -> None:
         self.rewriter.substitution.pop(var, None)
         self.ranges.pop(var, None)
         self.lets.forget(var)

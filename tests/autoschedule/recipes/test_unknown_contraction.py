@@ -176,6 +176,19 @@ def test_few_columns(form: str, columns: int):
     assert nest.recipe == "contraction of any size" and nest.parameters["columns"] == columns
 
 
+@pytest.mark.parametrize("rows", ["M", "40"])
+def test_tiles_that_the_program_cuts_are_no_few_columns(rows: str):
+    """A predicate of both cuts had isl at work for half a minute."""
+    size = repr(rows) if rows.isalpha() else rows
+    tiles = f"""
+def f(A: T.Buffer(({size}, 8), "float32"), B: T.Buffer((8, 40), "float32"), C: T.Buffer(({size}, 40), "float32")):
+    for i_0, j_0, k, i_1, j_1 in T.grid({rows} // 4, 20, 8, 4, 2):
+        C[i_0 * 4 + i_1, j_0 * 2 + j_1] = C[i_0 * 4 + i_1, j_0 * 2 + j_1] + A[i_0 * 4 + i_1, k] * B[k, j_0 * 2 + j_1]
+"""
+    notes = str(planned(tiles, SMALL).nests)
+    assert ("2 columns are no vector" if rows == "M" else "x 2 x 8 is too little for a tile") in notes
+
+
 def test_a_batch_that_is_not_known():
     found = of_any_size(unknown("plain", "bmk,bkn->bmn", M=13, N=33, K=4), [{"Q": batch} for batch in (0, 1, 2, 7)])
     assert found.nests[0].recipe == "contraction of any size"
@@ -201,4 +214,4 @@ def f(A: T.Buffer(("M", 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Bu
 """
     assert "its extents move with other loops" in str(planned(triangle).nests[0].notes)
     narrow = triangle.replace("T.grid(M, 32)", "T.grid(M, 1)").replace("T.min(i, 8)", "8")
-    assert "no contraction of any size: one column is no vector" in str(planned(narrow).nests)
+    assert "no contraction of any size: 1 columns are no vector" in str(planned(narrow).nests)

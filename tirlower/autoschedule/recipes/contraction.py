@@ -30,6 +30,7 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     depth_of,
     far_rows,
     form_of,
+    is_cut,
     is_one_buffer,
     name_of,
     packs,
@@ -167,7 +168,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             outer *= extents[loop]
         if facts.rows is None and bytes_of(facts.b) > processor.l2:
             return Refusal("it has one row, and waits for memory")
-        if n < 2 or m * n * depth < 512:
+        if n < (4 if is_cut(facts) else 2) or m * n * depth < 512:
             return Refusal(f"{m} x {n} x {depth} is too little for a tile")
         if facts.rows is None and bytes_of(facts.b) > processor.l1:
             return Refusal(

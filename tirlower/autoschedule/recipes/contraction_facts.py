@@ -24,6 +24,7 @@ __all__ = [
     "depth_of",
     "dimension_of",
     "far_rows",
+    "is_cut",
     "is_one_buffer",
     "form_of",
     "name_of",
@@ -202,6 +203,15 @@ def _is_a_matrix(facts: ContractionFacts, operand: Access) -> bool:
         return False
     mine = {facts.columns.var, facts.sums[0].var}
     return all(at in places or not mine & set(form.terms) for at, form in enumerate(operand.indices or ()))
+
+
+def is_cut(facts: ContractionFacts) -> bool:
+    """Whether the columns are a piece of longer rows, along which another loop moves too: the program is in tiles already."""
+    written = next(one for one in facts.update.accesses if one.is_write)
+    return any(
+        facts.columns.var in form.terms and any(loop.var in form.terms for loop in facts.others)
+        for form in written.indices or ()
+    )
 
 
 def packs_a(facts: ContractionFacts) -> bool:

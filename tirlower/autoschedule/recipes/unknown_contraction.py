@@ -20,6 +20,7 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     VECTORS,
     ContractionFacts,
     ContractionPlan,
+    is_cut,
     name_of,
     packs,
     packs_a,
@@ -80,8 +81,8 @@ class UnknownContraction(Contraction):
         if facts.rows is None:
             return Refusal("it has one row, and waits for memory")
         n, m = extent_of(facts.columns), extent_of(facts.rows)
-        if n is not None and n < 2:
-            return Refusal("one column is no vector")
+        if n is not None and n < (lanes if is_cut(facts) else 2):
+            return Refusal(f"{n} columns are no vector")
         columns = VECTORS * lanes if n is None else min(n, max(1, min(VECTORS, n // lanes)) * lanes)
         vectors = pieces_of(columns, lanes)
         rows = tile_of(m, registers, vectors) if m is not None else min(MOST_ROWS, (registers - vectors - 1) // vectors)
