@@ -8,15 +8,15 @@ about memory that anything changed accesses; its answer is that of the whole fun
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from tirlower.arith.bounds import is_index_type
-from tirlower.arith.conditions import negated
-from tirlower.ir.expr import EQ, GE, GT, LE, LT, NE, And, BufferLoad, Call, Expr, Not, Or, Var, const
+from tirlower.arith.conditions import conjuncts, negated
+from tirlower.ir.expr import EQ, GE, GT, LE, LT, NE, And, BufferLoad, Expr, Not, Var, const
 from tirlower.ir.func import PrimFunc
-from tirlower.ir.op import Op
 from tirlower.ir.query import each, has, mentions
 from tirlower.ir.stmt import (
     AllocBuffer,
@@ -34,6 +34,7 @@ from tirlower.ir.stmt import (
 )
 from tirlower.poly import extract
 from tirlower.poly.scop import Scop
+from tirlower.rewrite.fact_mutator import without_likely
 from tirlower.schedule.trail import Trail
 from tirlower.schedule.uses import UsesOf
 
@@ -313,20 +314,12 @@ def _changed(root: Trail, uses: UsesOf) -> frozenset[Var]:
 def _known(condition: Expr, holds: bool) -> Expr | None:
     """What a condition around one run says of it, where it holds or where it does not: comparisons of indices that all hold. A
     run of which more is left open does what all do; one of several that may hold would be asked about case by case."""
-    known: Expr | None = None
-    stack = [(condition, holds)]
-    while stack:
-        one, holds = stack.pop()
-        if isinstance(one, Call) and one.op is _LIKELY:
-            stack.append((one.args[0], holds))
-        elif isinstance(one, Not):
-            stack.append((one.a, not holds))
-        elif isinstance(one, And if holds else Or):
-            stack += [(one.b, holds), (one.a, holds)]
-        elif isinstance(one, _COMPARISONS) and is_index_type(one.a.dtype) and not _loads(one):
-            said = one if holds else negated(one)
-            known = said if known is None else And(known, said)
-    return known
+    parts = conjuncts(condition if holds else negated(without_likely(condition)))
+    parts = [negated(part.a) if isinstance(part, Not) else part for part in parts]
+    kept: list[Expr] = [
+        part for part in parts if isinstance(part, _COMPARISONS) and is_index_type(part.a.dtype) and not _loads(part)
+    ]
+    return functools.reduce(And, kept) if kept else None
 
 
 def _loads(*values: Expr | None) -> bool:
@@ -338,5 +331,4 @@ def _joined(stmts: Sequence[Stmt]) -> Stmt:
 
 
 _COMPARISONS: Final = (EQ, NE, LT, LE, GT, GE)
-_LIKELY: Final = Op.get("tir.likely")
 _NOTHING: Final = Evaluate(const(0, "int32"))

@@ -60,7 +60,7 @@ def _negated_apart(ptx: str) -> str:
     ptxas 12.6 to 13.3, and the drivers of their time, make one instruction of two minima on ``sm_90`` to ``sm_103``
     (``VIMNMX3``), also of those written as comparisons, and drop the sign of its second operand: ``min(min(a, -b), c)`` is
     ``min(a, b, c)``. ptxas 12.4 and 13.4 do not. Seen on an H100 with driver 580.159. A complement is an operation of its
-    own, and the one is added in the first minimum (``VIADDMNMX``), so that it costs nothing.
+    own, and the one is added in the first minimum (``VIADDMNMX``): of two numbers it costs nothing, of three an instruction.
     """
     if _NEGATION.search(ptx) is None:
         return ptx
