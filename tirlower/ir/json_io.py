@@ -16,7 +16,8 @@ import binascii
 import enum
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from typing import Never, TypeGuard
 
 import numpy as np
@@ -46,18 +47,26 @@ def _is_shared(value: object) -> TypeGuard[Node | IRModule]:
     return isinstance(value, (Node, IRModule))
 
 
+_LEAVES: frozenset[type] = frozenset((int, str, float, bool, type(None), DataType))
+"""Classes of values below which no node stands."""
+
+
+@cache
+def _written(kind: type[Node]) -> tuple[tuple[str, object], ...]:
+    """The fields of a class that are written, each with what stands there by default."""
+    return tuple((field.name, field.default) for field in kind.fields if field.name not in _PLACES)
+
+
 def _parts(value: Node | IRModule) -> dict[str, object]:
     """The fields of a node or module that are written."""
     if isinstance(value, IRModule):
         return {"functions": value.functions, "attrs": value.attrs}
     found: dict[str, object] = {}
-    for field in value.fields:
-        part = getattr(value, field.name)
+    for name, default in _written(value.__class__):
+        part = getattr(value, name)
         # What stands there by default is left out: most nodes have no predicate, no annotations of their own.
-        default = field.default
-        stands = part is default or (part.__class__ is str and default.__class__ is str and part == default)
-        if field.name not in _PLACES and not stands:
-            found[field.name] = part
+        if part is not default and not (part.__class__ is str and part == default):
+            found[name] = part
     return found
 
 
@@ -68,24 +77,26 @@ class _Writer:
 
     def add(self, root: object) -> None:
         """Put the nodes under a value into the table, operands first."""
-        stack: list[tuple[object, bool]] = [(root, False)]
+        stack: list[tuple[object, dict[str, object] | None]] = [(root, None)]
         while stack:
-            value, ready = stack.pop()
-            if isinstance(value, (tuple, list)):
-                stack += [(item, False) for item in reversed(value)]
-            elif isinstance(value, dict):
-                for key, item in reversed(value.items()):
-                    stack.append((item, False))
-                    stack.append((key, False))
-            elif not _is_shared(value) or id(value) in self.places:
-                continue
-            elif ready:
-                fields = {name: self.value(part) for name, part in _parts(value).items()}
+            value, parts = stack.pop()
+            if parts is not None:  # a node whose operands are in the table
+                fields = {name: self.value(part) for name, part in parts.items()}
                 self.places[id(value)] = len(self.table)
                 self.table.append([type(value).__name__, fields])
+                continue
+            below: Collection[object]
+            if isinstance(value, (tuple, list)):
+                below = value
+            elif isinstance(value, dict):
+                below = [one for item in value.items() for one in item]
+            elif not _is_shared(value) or id(value) in self.places:
+                continue
             else:
-                stack.append((value, True))
-                stack += [(part, False) for part in reversed(_parts(value).values())]
+                parts = _parts(value)
+                stack.append((value, parts))
+                below = parts.values()
+            stack += [(one, None) for one in reversed([*below]) if one.__class__ not in _LEAVES]
 
     def value(self, value: object) -> object:
         """A field's value; its nodes are in the table already."""
