@@ -17,7 +17,6 @@ import enum
 import json
 import math
 from collections.abc import Callable, Collection, Iterable
-from functools import cache
 from typing import Never, TypeGuard
 
 import numpy as np
@@ -51,21 +50,17 @@ _LEAVES: frozenset[type] = frozenset((int, str, float, bool, type(None), DataTyp
 """Classes of values below which no node stands."""
 
 
-@cache
-def _written(kind: type[Node]) -> tuple[tuple[str, object], ...]:
-    """The fields of a class that are written, each with what stands there by default."""
-    return tuple((field.name, field.default) for field in kind.fields if field.name not in _PLACES)
-
-
 def _parts(value: Node | IRModule) -> dict[str, object]:
     """The fields of a node or module that are written."""
     if isinstance(value, IRModule):
         return {"functions": value.functions, "attrs": value.attrs}
     found: dict[str, object] = {}
-    for name, default in _written(value.__class__):
+    for field in value.fields:
+        name, default = field.name, field.default
         part = getattr(value, name)
         # What stands there by default is left out: most nodes have no predicate, no annotations of their own.
-        if part is not default and not (part.__class__ is str and part == default):
+        stands = part is default or (part.__class__ is str and part == default)
+        if not stands and name not in _PLACES:
             found[name] = part
     return found
 

@@ -16,14 +16,15 @@ from pathlib import Path
 if sys.platform != "win32":
     import pwd
 
-__all__ = ["UnsafeFileError", "home", "make_folder", "read_file", "refuse_unsafe", "write_file"]
+__all__ = ["READING", "UnsafeFileError", "home", "make_folder", "read_file", "refuse_unsafe", "write_file"]
 
 _OWNERS = hasattr(os, "geteuid")
 """Whether files have an owner and a mode that say who may write: not on Windows, where a user's folders are his own."""
 
-_FLAGS = os.O_RDONLY
+READING = os.O_RDONLY
+"""Flags of files that are opened for reading: over no link, and without waiting for whoever writes to a FIFO."""
 for _flag in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "O_NOCTTY"):
-    _FLAGS |= getattr(os, _flag, 0)
+    READING |= getattr(os, _flag, 0)
 
 
 class UnsafeFileError(OSError):
@@ -78,7 +79,7 @@ def read_file(path: str, limit: int) -> tuple[bytes, float]:
     Raises :class:`UnsafeFileError` for one that is not, or of more than ``limit`` bytes; OSError.
     """
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor = os.open(path, READING)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -105,7 +106,7 @@ def read_file(path: str, limit: int) -> tuple[bytes, float]:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a new file for its owner alone. Raises OSError, also where something stands at its place."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | (_FLAGS & ~os.O_RDONLY & ~getattr(os, "O_NONBLOCK", 0))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | (READING & ~os.O_RDONLY & ~getattr(os, "O_NONBLOCK", 0))
     with open(os.open(path, flags, 0o600), "wb") as file:
         file.write(data)
 

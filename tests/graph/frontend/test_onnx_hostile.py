@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tirlower.graph as tg
 from tests.graph.onnx_cases.table import FAMILIES
-from tirlower.graph.ops.interpret import interpret
 
 Node = onnx.NodeProto
 X = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
@@ -397,65 +395,3 @@ def test_what_is_no_model_is_said() -> None:
         tg.from_onnx("a\0b")
     with pytest.raises(tg.GraphError, match=r"a path or an onnx\.ModelProto, got int"):
         tg.from_onnx(3)
-
-
-# Data outside of the file
-
-
-def outside(folder: Path, location: str, **entries: str) -> Path:
-    """A model whose weights stand in another file."""
-    weights = TensorProto(name="w", data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
-    weights.dims.extend([2, 3])
-    for key, value in {"location": location, **entries}.items():
-        weights.external_data.add(key=key, value=value)
-    path = folder / "model.onnx"
-    path.write_bytes(model([ADD_W], [weights]).SerializeToString())
-    return path
-
-
-def test_data_in_the_models_folder_is_read(tmp_path: Path) -> None:
-    w = np.arange(6, dtype=np.float32).reshape(2, 3)
-    (tmp_path / "below").mkdir()
-    (tmp_path / "below" / "w.bin").write_bytes(b"\0" * 3 + w.tobytes())
-    graph = tg.from_onnx(outside(tmp_path, "below/w.bin", offset="3", length="24"))
-    np.testing.assert_array_equal(interpret(graph, np.ones((2, 3), np.float32)), w + 1)
-
-
-@pytest.mark.parametrize(
-    "location",
-    ["../secret.bin", "below/../../secret.bin", "{root}/secret.bin", "link.bin", "linked/secret.bin", "", ".", "none.bin",
-     "C:/secret.bin", "..\\secret.bin", "model\0.onnx", "fifo", "x" * 300, "a/" * 3000 + "b", "w.bin\n"],
-)  # fmt: skip
-def test_data_elsewhere_is_not_read(tmp_path: Path, location: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "secret.bin").write_bytes(b"\0" * 24)
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
-    (folder / "linked").symlink_to(tmp_path)
-    os.mkfifo(folder / "fifo")
-    path = outside(folder, location.format(root=tmp_path))
-    monkeypatch.setattr(np, "memmap", lambda *args, **rest: pytest.fail("a file was read"))
-    with pytest.raises(tg.GraphError, match="nothing is read"):
-        tg.from_onnx(path)
-
-
-@pytest.mark.parametrize(
-    ("entries", "message"),
-    [
-        ({"offset": "8"}, "ends at byte 32"),
-        ({"offset": "-4"}, "is a number of bytes"),
-        ({"length": "1e9"}, "is a number of bytes"),
-        ({"length": "12"}, "has 24 bytes, stated are 12"),
-    ],
-)
-def test_places_beyond_the_data_are_refused(tmp_path: Path, entries: dict[str, str], message: str) -> None:
-    (tmp_path / "w.bin").write_bytes(b"\0" * 24)
-    with pytest.raises(tg.GraphError, match=message):
-        tg.from_onnx(outside(tmp_path, "w.bin", **entries))
-
-
-def test_data_outside_needs_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "w.bin").write_bytes(b"\0" * 24)
-    loaded = onnx.load(outside(tmp_path, "w.bin"), load_external_data=False)
-    with pytest.raises(tg.GraphError, match="has no folder"):
-        tg.from_onnx(loaded)

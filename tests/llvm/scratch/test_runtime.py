@@ -85,14 +85,6 @@ def test_the_environment_bounds_what_is_kept(monkeypatch):
     assert 0 < runtime.kept_bytes() <= 1 << 30
 
 
-def test_the_smallest_limit_counts(tmp_path):
-    whole = runtime._memory(tmp_path)
-    (tmp_path / "memory.max").write_text("max\n")
-    assert runtime._memory(tmp_path) == whole
-    (tmp_path / "memory.max").write_text("1000000\n")
-    assert runtime._memory(tmp_path) == 1000000
-
-
 def test_nothing_is_kept_where_the_environment_says_so():
     text = """
 import numpy as np, tirlower as tl

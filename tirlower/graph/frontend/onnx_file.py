@@ -1,6 +1,6 @@
 """Reading models of ONNX: by the ``onnx`` package, into plain data, with every size checked before memory is taken.
 
-Data outside the file is mapped, and only from the model's own folder.
+Data outside the file is read by :mod:`tirlower.graph.frontend.onnx_data`, and only from the model's own folder.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tirlower.graph.errors import GraphError
+from tirlower.graph.frontend.onnx_data import damaged, read_outside
 from tirlower.graph.frontend.onnx_ops.model import (
     Attribute,
     Model,
@@ -104,7 +105,7 @@ def read(source: object) -> Model:
     for function in proto.functions:
         key = (_domain(function.domain), _text(function.name))
         if key in functions:
-            raise _damaged(f"the model has two functions {key[1]!r}")
+            raise damaged(f"the model has two functions {key[1]!r}")
         functions[key] = reader.function(function, opsets, onnx.defs.onnx_opset_version())
     return Model(reader.graph(proto.graph), opsets, functions)
 
@@ -153,7 +154,7 @@ class _Reader:
         for tensor in proto.initializer:
             name = _text(tensor.name)
             if name in constants:
-                raise _damaged(f"two initializers are named {name!r}")
+                raise damaged(f"two initializers are named {name!r}")
             constants[name] = self.tensor(tensor, f"the initializer {name!r}")
         nodes = self.nodes(proto.node)
         return OnnxGraph(
@@ -166,7 +167,7 @@ class _Reader:
         for value in values:
             name = _text(value.name)
             if name in found:
-                raise _damaged(f"two {what} are named {name!r}")
+                raise damaged(f"two {what} are named {name!r}")
             kind = value.type.WhichOneof("value")
             if kind is not None and kind != "tensor_type":
                 raise GraphError(
@@ -182,7 +183,7 @@ class _Reader:
                 )
                 for extent in shape:
                     if isinstance(extent, int) and extent < 0:
-                        raise _damaged(f"{name!r} of the {what} has the extent {extent}")
+                        raise damaged(f"{name!r} of the {what} has the extent {extent}")
                 _sized(tuple(e for e in shape if isinstance(e, int)), f"{name!r} of the {what}")
             found[name] = OnnxType(dtype, shape)
         return found
@@ -197,7 +198,7 @@ class _Reader:
             for attribute in proto.attribute:
                 name = _text(attribute.name)
                 if name in attributes:
-                    raise _damaged(f"the node {origin} has two attributes {name!r}")
+                    raise damaged(f"the node {origin} has two attributes {name!r}")
                 attributes[name] = self.attribute(attribute, origin)
             made.append(
                 OnnxNode(
@@ -256,7 +257,7 @@ class _Reader:
         dtype = kind.numpy
         shape = tuple(int(d) for d in proto.dims)
         if any(d < 0 for d in shape):
-            raise _damaged(f"{what} has a negative extent: {shape}")
+            raise damaged(f"{what} has a negative extent: {shape}")
         size = _sized(shape, what)
         if proto.HasField("segment"):
             raise GraphError(
@@ -266,7 +267,7 @@ class _Reader:
             return self.outside(proto, kind, shape, what)
         if proto.HasField("raw_data"):
             if len(proto.raw_data) != size * dtype.itemsize:
-                raise _damaged(
+                raise damaged(
                     f"{what} of shape {shape} and dtype {dtype.name} has {size * dtype.itemsize} bytes, the file holds "
                     f"{len(proto.raw_data)}"
                 )
@@ -274,35 +275,20 @@ class _Reader:
         return _typed(proto, kind, size, what).reshape(shape)
 
     def outside(self, proto: onnx.TensorProto, kind: DataType, shape: tuple[int, ...], what: str) -> Array:
-        """Data of a file in the model's folder, mapped."""
-        entries = {_text(entry.key): _text(entry.value) for entry in proto.external_data}
-        location = entries.get("location", "")
-        if self.folder is None:
-            raise GraphError(
-                f"{what} stands in the file {location!r}, and a ModelProto has no folder",
-                help="give the path of the model, or load it with its data",
-            )
-        path = _inside(self.folder, location, what)
+        """Data of a file in the model's folder."""
+        stated = {_text(entry.key): _text(entry.value) for entry in proto.external_data}
         dtype = kind.numpy
-        bytes_ = math.prod(shape) * dtype.itemsize
-        offset = _count(entries.get("offset", "0"), "offset", what)
-        length = _count(entries.get("length", str(bytes_)), "length", what)
-        held = path.stat().st_size
-        if length != bytes_:
-            raise _damaged(f"{what} of shape {shape} and dtype {dtype.name} has {bytes_} bytes, stated are {length}")
-        if offset + length > held:
-            raise _damaged(f"{what} ends at byte {offset + length} of {location!r}, which has {held} bytes")
-        if not bytes_:
-            return np.zeros(shape, dtype)
-        mapped = np.memmap(path, np.uint8, "r", offset, (bytes_,))
-        return _whole(np.asarray(mapped).view(dtype), what).reshape(shape)
+        data = read_outside(
+            self.folder, stated, math.prod(shape) * dtype.itemsize, f"{what} of shape {shape} and dtype {dtype.name}"
+        )
+        return _whole(data.view(dtype), what).reshape(shape)
 
 
 def _sized(shape: tuple[int, ...], what: str) -> int:
     """The number of elements. Raises :class:`GraphError` for one that no memory holds."""
     size = math.prod(shape)
     if size > MOST_ELEMENTS or max(shape, default=0) > MOST_ELEMENTS:
-        raise _damaged(f"{what} of shape {shape} is too large")
+        raise damaged(f"{what} of shape {shape} is too large")
     check_rank(len(shape), what)
     return size
 
@@ -313,44 +299,11 @@ def check_rank(rank: int, what: str) -> None:
         raise GraphError(f"{what} has {rank} axes, NumPy's arrays have at most {_MOST_AXES}", help="merge axes")
 
 
-def _damaged(message: str) -> GraphError:
-    return GraphError(message, help="the file is damaged: onnx.checker.check_model looks closer, or export it again")
-
-
 def _whole(array: Array, what: str) -> Array:
     """The same numbers. Raises :class:`GraphError` for bools that are neither 0 nor 1, which kernels take for granted."""
     if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
-        raise _damaged(f"{what} is of bool, and holds {array.view(np.uint8).max()}")
+        raise damaged(f"{what} is of bool, and holds {array.view(np.uint8).max()}")
     return array
-
-
-def _count(text: str, what: str, of: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise _damaged(f"the {what} of {of} is a number of bytes, got {text!r}")
-    return int(text)
-
-
-def _inside(folder: Path, location: str, what: str) -> Path:
-    """The file of data outside the model: in its folder, reached over no link."""
-    refused = GraphError(
-        f"{what} stands in {location!r}, which is no file in the model's folder: nothing is read",
-        help="data outside the model has a relative path below the folder of the model, without '..' and links",
-    )
-    parts = location.replace("\\", "/").split("/")
-    if not location or "\0" in location or location[0] in "/\\" or ":" in parts[0] or ".." in parts:
-        raise refused
-    path = folder
-    try:
-        for part in parts:
-            path = path / part
-            if path.is_symlink():
-                raise refused
-        base = folder.resolve()
-        if not path.is_file() or base not in path.resolve().parents:
-            raise refused
-    except OSError:  # a name that is too long, a folder that may not be entered
-        raise refused from None
-    return path
 
 
 _FIELDS = {
@@ -368,14 +321,14 @@ def _typed(proto: onnx.TensorProto, kind: DataType, size: int, what: str) -> Arr
     field = _FIELDS.get(dtype.name, "int32_data")
     given = getattr(proto, field)
     if len(given) != size:
-        raise _damaged(f"{what} has {size} elements, the file holds {len(given)} in {field}")
+        raise damaged(f"{what} has {size} elements, the file holds {len(given)} in {field}")
     if dtype.name in ("float16", "bfloat16"):
         bits = np.array(given, np.int64)
         if bits.size and not 0 <= bits.min() <= bits.max() < 2**16:
-            raise _damaged(f"{what} is of {dtype.name}, and the file holds numbers of more than 16 bits")
+            raise damaged(f"{what} is of {dtype.name}, and the file holds numbers of more than 16 bits")
         return bits.astype(np.uint16).view(dtype)
     wide = np.array(given, {"f": np.float64, "u": np.uint64}.get(dtype.kind, np.int64))
     made = wide.astype(dtype)
     if dtype.kind != "f" and not np.array_equal(made, wide):
-        raise _damaged(f"{what} is of {dtype.name}, and the file holds {wide[made != wide][0]}")
+        raise damaged(f"{what} is of {dtype.name}, and the file holds {wide[made != wide][0]}")
     return made

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from tirlower.diagnostics import ArgumentValueError
@@ -15,9 +13,7 @@ from tirlower.emit.compile import CompileOptions
 from tirlower.llvm.jit import Linked, engine
 from tirlower.llvm.scratch.blocks import EXPORTS, FREE, GIVE, LIMIT, TAKE, blocks_module
 from tirlower.machine import cpu as host
-
-if sys.platform != "win32":
-    import resource
+from tirlower.support.memory import process_memory
 
 __all__ = ["LIMIT_VARIABLE", "free_scratch", "kept_bytes", "scratch_symbols"]
 
@@ -81,28 +77,9 @@ def kept_bytes() -> int:
     """
     text = os.environ.get(LIMIT_VARIABLE)
     if text is None:
-        return min(_memory() // _PART, _MOST)
+        return min(process_memory() // _PART, _MOST)
     if not text.isascii() or not text.isdigit() or int(text) >= 1 << 62:
         raise ArgumentValueError(
             f"{LIMIT_VARIABLE} is {text!r}", origin="environment", help="give a number of bytes; 0 keeps nothing"
         )
     return int(text)
-
-
-def _memory(group: Path = Path("/sys/fs/cgroup")) -> int:
-    """The bytes that the process may have, as far as the system says."""
-    limits = [1 << 40]
-    if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
-        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    if sys.platform != "win32":
-        soft = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if soft != resource.RLIM_INFINITY:
-            limits.append(soft)
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
-            text = (group / name).read_text().strip()
-        except OSError:
-            continue
-        if text.isdigit():
-            limits.append(int(text))
-    return min(limits)
