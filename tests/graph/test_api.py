@@ -53,3 +53,13 @@ def test_a_graph_is_compiled_in_a_process_that_imports_only_the_room() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert ran.stdout == "[1.0, 1.0, 1.0]\n", ran
+
+
+def test_a_value_of_another_graph_is_refused() -> None:
+    """It would have memory that nobody writes, so that results were what stood there before."""
+    other, b = tg.GraphBuilder("other"), tg.GraphBuilder("own")
+    foreign = other.op("exp", other.param("y", (4,), "float32"))
+    b.param("x", (4,), "float32")
+    graph = b.finish(b.op("tanh", foreign))
+    with pytest.raises(tg.GraphError, match=r"'own': operand 0 of <Op tanh .*'exp', is no parameter"):
+        tg.compile(graph)

@@ -60,7 +60,11 @@ REFERENCE_IS_WRONG = {
         for form in ("11-all_from_the_default_on", "11-all_from_a_negative_axis_on", "7-all")
     ),
     "recurrences leave out lengths, clip, other activations and the joint gate": (
-        *(f"{op}-14-{note}" for op in ("LSTM", "GRU", "RNN") for note in ("lengths", "lengths_in_reverse", "clipped")),
+        *(
+            f"{op}-14-{note}"
+            for op in ("LSTM", "GRU", "RNN")
+            for note in ("lengths", "lengths_in_reverse", "clipped", "many_steps_with_lengths")
+        ),
         "LSTM-14-joint_input_and_forget",
         "LSTM-14-other_activations",
         "GRU-14-other_activations",

@@ -12,6 +12,7 @@ from tirlower.driver.api import build
 from tirlower.graph.core.module import Module
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.options import Options
+from tirlower.graph.core.verify import verify
 from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered, lower
 from tirlower.graph.passes.default import DEFAULT, PLAIN
@@ -46,6 +47,7 @@ def compile(
     """
     if backends is not None:
         options = replace(options, backends=tuple(backends))
+    verify(graph)  # a value of another graph would have memory that nobody writes
     graph, ctx = _entry(graph, entry), context(options)
     lowered = lower(_pipeline(options).run(graph, ctx))
     return _executable(graph, lowered, target_for(target, options), options, ctx)

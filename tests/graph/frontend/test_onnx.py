@@ -46,7 +46,6 @@ def compare(results: object, expected: list[np.ndarray]) -> None:
 
 
 NOT_YET: dict[str, tuple[str, ...]] = {
-    "unrolled, so that the length must be a number": ("LSTM-14-dynamic_length",),
     "training": ("BatchNormalization-15-training", "Dropout-22-training_without_loss"),
     "opsets before 7": ("Clip-6-limits_as_attributes",),
 }

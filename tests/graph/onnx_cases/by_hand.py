@@ -126,21 +126,23 @@ DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RN
 
 
 def recurrence(given: Case) -> list[Array]:
-    """One direction, with bias, from states of zero; each row of the batch by itself."""
+    """With bias, from states of zero; each row of the batch by itself, and each direction."""
     x, w, r, b, *rest = (None if operand is None else np.asarray(operand, np.float64) for operand in given.inputs)
     assert x is not None and w is not None and r is not None and b is not None
     steps, rows, _ = x.shape
-    hidden = r.shape[-1]
+    count, hidden = len(w), r.shape[-1]
     lengths = np.full(rows, steps) if not rest or rest[0] is None else rest[0].astype(int)
-    bias, recurrent_bias = b[0][: w.shape[1]], b[0][w.shape[1] :]
-    states, last = np.zeros((steps, 1, rows, hidden)), np.zeros((2, 1, rows, hidden))
-    for row in range(rows):
-        h = c = np.zeros(hidden)
-        times = range(lengths[row])
-        for t in reversed(times) if given.attributes.get("direction") == "reverse" else times:
-            h, c = _step(given, x[t, row] @ w[0].T + bias, r[0], recurrent_bias, h, c)
-            states[t, 0, row] = h
-        last[:, 0, row] = h, c
+    states, last = np.zeros((steps, count, rows, hidden)), np.zeros((2, count, rows, hidden))
+    way = given.attributes.get("direction", "forward")
+    for number, backwards in enumerate({"forward": [False], "reverse": [True], "bidirectional": [False, True]}[way]):
+        bias, recurrent_bias = np.split(b[number], 2)
+        for row in range(rows):
+            h = c = np.zeros(hidden)
+            times = range(lengths[row])
+            for t in reversed(times) if backwards else times:
+                h, c = _step(given, x[t, row] @ w[number].T + bias, r[number], recurrent_bias, h, c)
+                states[t, number, row] = h
+            last[:, number, row] = h, c
     return [states, *last][: given.outputs]
 
 
@@ -203,5 +205,7 @@ for _op, _form in product(
     ("Softmax", "LogSoftmax", "Hardmax"), ("11-all_from_the_default_on", "11-all_from_a_negative_axis_on", "7-all")
 ):
     BY_HAND[f"{_op}-{_form}"] = soft
-for _op, _form in product(("LSTM", "GRU", "RNN"), ("lengths", "lengths_in_reverse", "clipped")):
+for _op, _form in product(
+    ("LSTM", "GRU", "RNN"), ("lengths", "lengths_in_reverse", "clipped", "many_steps_with_lengths")
+):
     BY_HAND[f"{_op}-14-{_form}"] = recurrence

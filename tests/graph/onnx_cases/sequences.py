@@ -57,6 +57,10 @@ def _recurrent() -> list[Case]:
         add("one step", 14, floats(1, 1, 3), *forward, outputs=count)
         add("one unit", 14, floats(3, 2, 1), *_weights(op, 1, 1), size=1, outputs=count)
         add("clipped", 14, x, *forward, clip=0.3, outputs=count)
+        long = floats(20, 2, 3)
+        add("many steps", 14, long, *forward, None, *states, direction="reverse", outputs=count)
+        add("many steps with lengths", 14, long, *both, of([20, 13], "int32"), direction="bidirectional", outputs=count)
+        add("dynamic length in reverse", 14, x, *forward, direction="reverse", dynamic=((0, 0, "S"),), outputs=count)
         add("batch first", 14, floats(2, 5, 3), *forward, layout=1, outputs=count)
     return [
         *cases,

@@ -15,7 +15,7 @@ from tirlower.graph.frontend.onnx_ops.table import Call, Inside, row
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.ir import Expr
 
-__all__ = []
+__all__ = ["with_row"]
 
 _MOST_TRIPS = 10_000
 """A loop of more trips stays a loop."""
@@ -166,7 +166,7 @@ def _repeated(
         extent = c.room(len(carried) + n) if known is None else known
         rows.append(b.op("full", shape=(extent, *one.shape), value=0, dtype=str(one.dtype)))
         held = inner.param("rows", (extent, *one.shape), one.dtype)
-        results.append(_with_row(inner, held, extent, formal[0], one))
+        results.append(with_row(inner, held, extent, formal[0], one))
     whole = [*first, *captured, *rows]
     limit = 2 + len(carried) + captured.index(trips) if isinstance(trips, Value) else None
     last = b.while_(_again(c, whole, trips, limit), inner.finish(results), *whole)
@@ -176,7 +176,7 @@ def _repeated(
     return [*last[2 : 2 + len(carried)], *last[len(whole) - len(rows) :]]
 
 
-def _with_row(b: GraphBuilder, rows: Value, extent: Extent, at: Value, row_: Value) -> Value:
+def with_row(b: GraphBuilder, rows: Value, extent: Extent, at: Value, row_: Value) -> Value:
     """The rows with one of them replaced."""
     place = b.op("arange", stop=extent, start=0, step=1, dtype="int64")
     here = b.op("equal", b.op("reshape", place, shape=(extent, *[1] * len(row_.shape))), at)

@@ -1,22 +1,28 @@
-"""LSTM, GRU and RNN, unrolled: as many steps as the sequence is long, which must be a number."""
+"""LSTM, GRU and RNN: a step behind the other where the sequence is short, else a loop that carries the states."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from tirlower.graph.core.nodes import Value
+import numpy as np
+
+from tirlower.graph.core.dims import Extent
+from tirlower.graph.core.nodes import Graph, Value
 from tirlower.graph.errors import GraphError
+from tirlower.graph.frontend.onnx_ops.control import with_row
 from tirlower.graph.frontend.onnx_ops.table import Call, row
+from tirlower.graph.ops.builder import GraphBuilder
 
 __all__ = []
 
-_MOST_STEPS = 1024
+_MOST_UNROLLED = 16
+"""A sequence of more steps, or of a dynamic length, is a loop."""
 _COMMON = (
     "activation_alpha activation_beta activations clip direction hidden_size layout output_sequence input_forget "
     "linear_before_reset"
 )
-Activation = Callable[[Value], Value]
+Activation = Callable[[Call, Value], Value]
 
 _PLAIN = {
     "relu": "relu",
@@ -31,13 +37,11 @@ _WITH_ALPHA = {"elu": ("elu", 1.0), "leakyrelu": ("leaky_relu", 0.01), "threshol
 
 @dataclass(frozen=True)
 class _Direction:
-    """What the steps of a direction need: activations, weights turned, biases."""
+    """What the steps of a direction need: activations, the recurrent weights turned, their bias."""
 
     c: Call
     act: tuple[Activation, ...]
-    w: Value
     r: Value
-    bias: Value | None
     bias_r: Value | None
     hidden: int
     peepholes: Value | None
@@ -51,29 +55,34 @@ class _Direction:
         axis = len(x.shape) - 1
         return self.c.op("slice", x, starts=(n * self.hidden,), ends=((n + 1) * self.hidden,), axes=(axis,))
 
-    def linear(self, x: Value, w: Value, bias: Value | None) -> Value:
-        """A product, and what is added."""
-        found = self.c.op("matmul", x, w)
-        return found if bias is None else self.c.op("add", found, bias)
+    def recurrent(self, h: Value) -> Value:
+        """What the last state adds to all gates."""
+        return _linear(self.c, h, self.r, self.bias_r)
+
+
+def _linear(c: Call, x: Value, w: Value, bias: Value | None) -> Value:
+    """A product, and what is added."""
+    found = c.op("matmul", x, w)
+    return found if bias is None else c.op("add", found, bias)
 
 
 def _activation(c: Call, name: str, alpha: float | None, beta: float | None, clip: float) -> Activation:
     low = name.lower()
 
-    def limited(x: Value) -> Value:
-        return c.op("clip", x, -clip, clip) if clip else x
+    def limited(b: Call, x: Value) -> Value:
+        return b.op("clip", x, -clip, clip) if clip else x
 
     if low in _PLAIN:
-        return lambda x: c.op(_PLAIN[low], limited(x))
+        return lambda b, x: b.op(_PLAIN[low], limited(b, x))
     if low in _WITH_ALPHA:
         function, default = _WITH_ALPHA[low]
-        return lambda x: c.op(function, limited(x), alpha=default if alpha is None else alpha)
+        return lambda b, x: b.op(function, limited(b, x), alpha=default if alpha is None else alpha)
     if low == "hardsigmoid":
-        a, b = 0.2 if alpha is None else alpha, 0.5 if beta is None else beta
-        return lambda x: c.op("hard_sigmoid", limited(x), alpha=a, beta=b)
+        slope, offset = 0.2 if alpha is None else alpha, 0.5 if beta is None else beta
+        return lambda b, x: b.op("hard_sigmoid", limited(b, x), alpha=slope, beta=offset)
     if low == "affine":
-        a, b = 1.0 if alpha is None else alpha, 0.0 if beta is None else beta
-        return lambda x: c.op("add", c.op("multiply", limited(x), a), b)
+        slope, offset = 1.0 if alpha is None else alpha, 0.0 if beta is None else beta
+        return lambda b, x: b.op("add", b.op("multiply", limited(b, x), slope), offset)
     raise c.unsupported(f"with the activation {name!r}")
 
 
@@ -98,41 +107,41 @@ def _activations(c: Call, default: tuple[str, ...], directions: int) -> list[Act
 
 State = tuple[Value, ...]
 Step = Callable[[_Direction, Value, State], State]
-"""One step: from the input and the states to the new states, the first of which is what is given out."""
+"""One step: from what the input adds to all gates and the states to the new states, the first of which is given out."""
 
 
-def _lstm(d: _Direction, x: Value, state: State) -> State:
+def _lstm(d: _Direction, came: Value, state: State) -> State:
     c, (h, cell) = d.c, state
-    i, o, f, g = d.gates(c.op("add", d.linear(x, d.w, d.bias), d.linear(h, d.r, d.bias_r)), 4)
+    i, o, f, g = d.gates(c.op("add", came, d.recurrent(h)), 4)
     if d.peepholes is not None:
         pi, _, pf = d.gates(d.peepholes, 3)
         i = c.op("add", i, c.op("multiply", pi, cell))
         f = c.op("add", f, c.op("multiply", pf, cell))
-    enter = d.act[0](i)
-    keep = c.op("subtract", 1.0, enter) if c.flag("input_forget") else d.act[0](f)
-    new = c.op("add", c.op("multiply", keep, cell), c.op("multiply", enter, d.act[1](g)))
+    enter = d.act[0](d.c, i)
+    keep = c.op("subtract", 1.0, enter) if c.flag("input_forget") else d.act[0](d.c, f)
+    new = c.op("add", c.op("multiply", keep, cell), c.op("multiply", enter, d.act[1](d.c, g)))
     if d.peepholes is not None:
         o = c.op("add", o, c.op("multiply", d.part(d.peepholes, 1), new))
-    return c.op("multiply", d.act[0](o), d.act[2](new)), new
+    return c.op("multiply", d.act[0](d.c, o), d.act[2](d.c, new)), new
 
 
-def _gru(d: _Direction, x: Value, state: State) -> State:
+def _gru(d: _Direction, came: Value, state: State) -> State:
     c, (h,) = d.c, state
-    left = d.gates(d.linear(x, d.w, d.bias), 3)
-    right = d.gates(d.linear(h, d.r, d.bias_r), 3)
-    z, r = (d.act[0](c.op("add", left[n], right[n])) for n in range(2))
+    left = d.gates(came, 3)
+    right = d.gates(d.recurrent(h), 3)
+    z, r = (d.act[0](d.c, c.op("add", left[n], right[n])) for n in range(2))
     if c.flag("linear_before_reset"):
         inner = c.op("multiply", r, right[2])
     else:
         inner = c.op("matmul", c.op("multiply", r, h), d.part(d.r, 2))
         if d.bias_r is not None:
             inner = c.op("add", inner, d.part(d.bias_r, 2))
-    new = d.act[1](c.op("add", left[2], inner))
+    new = d.act[1](d.c, c.op("add", left[2], inner))
     return (c.op("add", c.op("multiply", c.op("subtract", 1.0, z), new), c.op("multiply", z, h)),)
 
 
-def _rnn(d: _Direction, x: Value, state: State) -> State:
-    return (d.act[0](d.c.op("add", d.linear(x, d.w, d.bias), d.linear(state[0], d.r, d.bias_r))),)
+def _rnn(d: _Direction, came: Value, state: State) -> State:
+    return (d.act[0](d.c, d.c.op("add", came, d.recurrent(state[0]))),)
 
 
 def _at(c: Call, x: Value, n: int, axis: int = 0) -> Value:
@@ -153,15 +162,12 @@ def _run(c: Call, gates: int, states: int, step: Step, default: tuple[str, ...])
     batch_first = c.flag("layout")
     x = c.op("transpose", c.value(0), axes=(1, 0, 2)) if batch_first else c.value(0)
     length, batch = x.shape[0], x.shape[1]
-    if not isinstance(length, int) or length > _MOST_STEPS:
-        raise c.unsupported(
-            f"over {length} steps", f'it is unrolled: at most {_MOST_STEPS} steps, a number: dims={{"sequence": 64}}'
-        )
     hidden = c.integer("hidden_size", 0) or _number(c, c.shape(2)[2])
     directions = _directions(c)
     acts = _activations(c, default, len(directions))
     each = len(default)
-    outs: list[list[Value]] = []
+    lengths = c.value(4) if c.has(4) else None
+    outs: list[Value] = []
     lasts: list[State] = []
     for n, backwards in enumerate(directions):
         weights = [c.op("transpose", _at(c, c.value(k), n), axes=(1, 0)) for k in (1, 2)]
@@ -172,27 +178,87 @@ def _run(c: Call, gates: int, states: int, step: Step, default: tuple[str, ...])
             bias = (cut[0], cut[1])
         peepholes = _at(c, c.value(7), n) if states == 2 and c.has(7) else None
         own = tuple(acts[n * each : (n + 1) * each])
-        d = _Direction(c, own, weights[0], weights[1], *bias, hidden, peepholes)
+        d = _Direction(c, own, weights[1], bias[1], hidden, peepholes)
+        came = _linear(c, x, weights[0], bias[0])  # of all steps at once: (length, batch, gates * hidden)
         state = tuple(_start(c, 5 + k, n, batch_first, (batch, hidden), x) for k in range(states))
-        made: list[Value] = []
-        for t in reversed(range(length)) if backwards else range(length):
-            new = step(d, _at(c, x, t), state)
-            out = new[0]
-            if c.has(4):
-                going = c.op("expand_dims", c.op("greater", c.value(4), t), axis=1)
-                new = tuple(c.op("where", going, a, b) for a, b in zip(new, state, strict=True))
-                out = c.op("where", going, out, 0.0)
-            state = new
-            made.append(out)
-        outs.append(made[::-1] if backwards else made)
+        short = isinstance(length, int) and 0 < length <= _MOST_UNROLLED
+        out, state = (_unrolled if short else _looped)(d, step, came, state, lengths, backwards)
+        outs.append(out)
         lasts.append(state)
-    several = [c.op("stack", *steps, axis=0) for steps in outs]
-    y = c.op("stack", *several, axis=1)  # (length, directions, batch, hidden)
+    y = c.op("stack", *outs, axis=1)  # (length, directions, batch, hidden)
     ends = [c.op("stack", *[last[k] for last in lasts], axis=0) for k in range(states)]
     if batch_first:
         y = c.op("transpose", y, axes=(2, 0, 1, 3))
         ends = [c.op("transpose", end, axes=(1, 0, 2)) for end in ends]
     return [y, *ends]
+
+
+def _stepped(
+    d: _Direction, step: Step, came: Value, at: object, state: State, lengths: Value | None
+) -> tuple[Value, State]:
+    """What a step gives out, and the states behind it: rows whose sequence has ended keep theirs, and give out zeros."""
+    new = step(d, came, state)
+    if lengths is None:
+        return new[0], new
+    going = d.c.op("expand_dims", d.c.op("greater", lengths, at), axis=1)
+    kept = tuple(d.c.op("where", going, a, b) for a, b in zip(new, state, strict=True))
+    return d.c.op("where", going, new[0], 0.0), kept
+
+
+def _unrolled(
+    d: _Direction, step: Step, came: Value, state: State, lengths: Value | None, backwards: bool
+) -> tuple[Value, State]:
+    """What all steps give out, on top of each other, and the last states."""
+    made: list[Value] = []
+    count = _number(d.c, came.shape[0])
+    for t in reversed(range(count)) if backwards else range(count):
+        out, state = _stepped(d, step, _at(d.c, came, t), t, state, lengths)
+        made.append(out)
+    return d.c.op("stack", *(made[::-1] if backwards else made), axis=0), state
+
+
+def _looped(
+    d: _Direction, step: Step, came: Value, state: State, lengths: Value | None, backwards: bool
+) -> tuple[Value, State]:
+    """The same as a loop: it carries the number of the step, the states, what all steps give out, and what it only reads."""
+    c, b, length = d.c, d.c.b, came.shape[0]
+    read = [v for v in (came, d.r, d.bias_r, d.peepholes, lengths) if v is not None]
+    rows = c.op("full", shape=(length, *state[0].shape), value=0.0, dtype=str(came.dtype))
+    first = [b.const(np.array(0, np.int64), "step"), *state, rows, *read]
+    inner = GraphBuilder("step", env=b.env)
+    inner.origin = b.origin
+    trip, *held = [inner.param(v.name or "carried", v.shape, v.dtype) for v in first]
+    states, held_rows, reads = tuple(held[: len(state)]), held[len(state)], held[len(state) + 1 :]
+    inside = dict(zip(read, reads, strict=True))
+    within = replace(
+        d,
+        c=Call(inner, c.node, c.opset, c.items),
+        r=inside[d.r],
+        bias_r=None if d.bias_r is None else inside[d.bias_r],
+        peepholes=None if d.peepholes is None else inside[d.peepholes],
+    )
+    at = trip
+    if backwards:
+        at = inner.op("subtract", inner.op("dim_value", value=length - 1, dtype="int64"), trip)
+    out, new = _stepped(
+        within,
+        step,
+        inner.op("gather", inside[came], at, axis=0),
+        inner.op("cast", at, dtype=str(lengths.dtype)) if lengths is not None else at,
+        states,
+        None if lengths is None else inside[lengths],
+    )
+    body = [inner.op("add", trip, 1), *new, with_row(inner, held_rows, length, at, out), *reads]
+    last = b.while_(_steps_left(b, first, length), inner.finish(body), *first)
+    return last[1 + len(state)], tuple(last[1 : 1 + len(state)])
+
+
+def _steps_left(b: GraphBuilder, carried: Sequence[Value], length: Extent) -> Graph:
+    """The condition of a loop over ``length`` steps, whose number is the first of what it carries."""
+    inner = GraphBuilder("again", env=b.env)
+    inner.origin = b.origin
+    trip, *_ = [inner.param(v.name or "carried", v.shape, v.dtype) for v in carried]
+    return inner.finish(inner.op("less", trip, inner.op("dim_value", value=length, dtype="int64")))
 
 
 def _number(c: Call, extent: object) -> int:
