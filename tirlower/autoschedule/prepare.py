@@ -1,7 +1,7 @@
 """What stands before the recipes: a function whose nests are plain loops, as far as a few steps make them so.
 
-Blocks with loops in them become these loops, and a scalar that lies outside of the loop that it serves becomes one of each of its
-iterations. Nests are as fast with them as without, but no recipe knows them. What no recipe takes may be cut into nests that
+Blocks with loops in them become these loops, loops of one iteration inside of others go, and a scalar that lies outside of the
+loop that it serves becomes one of each of its iterations. Nests are as fast with them as without, but no recipe knows them. What no recipe takes may be cut into nests that
 one does.
 """
 
@@ -20,7 +20,7 @@ from tirlower.ir.buffer import Buffer, IterKind
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.query import each, has, mentions
-from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BufferStore, For, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BufferStore, For, ForKind, Seq, Stmt
 from tirlower.poly import where_inside
 from tirlower.schedule.handles import LoopRV
 from tirlower.schedule.schedule import Schedule
@@ -59,13 +59,15 @@ def prepared(func: PrimFunc) -> Schedule | None:
     blocks = [block.name for block in each(Block, *roots) if _is_of_loops(block)]
     named = [loop for loop in each(For, *roots) if _names_operands(loop)]
     once = [(one, root) for root in roots for one in asked_once(root)]
-    if not blocks and not named and not once and not any(True for _ in _scalars(func)):
+    single = [loop for root in roots for loop in each(For, root.body) if _is_of_one_iteration(loop)]
+    if not blocks and not named and not once and not single and not any(True for _ in _scalars(func)):
         return None
     sch = Schedule(func)
     verbs = cast("Verbs", sch)
     selected = selectors(func)
     handles = [verbs.loop(selected[id(loop)]) for loop in named]
     ends = [(one, verbs.loop(selected[id(one.loop)]), verbs.loop(selected[id(root)])) for one, root in once]
+    alone = [verbs.loop(selected[id(loop)]) for loop in single]
     taken = sum(_is_taken(verbs.as_loops, name) for name in blocks)
     for handle in handles:
         for bind in [one for one in _body(verbs, handle) if isinstance(one, Bind)]:
@@ -76,6 +78,7 @@ def prepared(func: PrimFunc) -> Schedule | None:
             taken += 1
         else:
             sch.become(earlier)
+    taken += sum(_is_taken(verbs.simplify, loop) for loop in alone)
     now = sch.mod["main"]
     selected, found = selectors(now), list(_scalars(now))
     places = [verbs.loop(selected[id(loop)]) for _, loop in found]
@@ -174,6 +177,11 @@ def _names_operands(loop: For) -> bool:
     if not names or not all(isinstance(one, Bind) and not has(Call, one.value) for one in names):
         return False
     return isinstance(last, BufferStore) and any(load.buffer is last.buffer for load in each(BufferLoad, last.value))
+
+
+def _is_of_one_iteration(loop: For) -> bool:
+    """Whether a loop only gives its variable a value: columns of an array that has one, say, which make no product of matrices."""
+    return loop.kind is ForKind.SERIAL and not loop.annotations and isinstance(loop.extent, IntImm) and loop.extent.value == 1
 
 
 def _is_of_loops(block: Block) -> bool:
