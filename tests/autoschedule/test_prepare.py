@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import numpy as np
 import pytest
 
@@ -208,3 +210,30 @@ def f(X: T.Buffer((40, 96), "float32"), Y: T.Buffer((40, 96), "float32"), m: T.i
             results.append(np.zeros_like(x))
             tl.build(func, schedule="none")(x, results[-1], m)
         assert results[0].tobytes() == results[1].tobytes(), m
+
+
+@pytest.mark.parametrize("rows", ["64", '"m"'])
+def test_a_product_by_one_column_is_one_by_a_vector(rows: str) -> None:
+    def product(b: str, c: str, at: str, loops: str) -> str:
+        return f"""
+        def f(A: T.Buffer(({rows}, 96), "float32"), B: T.Buffer({b}, "float32"), C: T.Buffer({c}, "float32")):
+            for {loops}:
+                C[i{at}] = 0
+                for k in range(96):
+                    C[i{at}] = C[i{at}] + A[i, k] * B[k{at}]
+        """
+
+    count = rows.strip('"')
+    by_column = parse(dedent(product("(96, 1)", f"({rows}, 1)", ", j", f"i, j in T.grid({count}, 1)")))
+    by_vector = parse(dedent(product("(96,)", f"({rows},)", "", f"i in range({count})")))
+    assert planned(by_column).nests[0].recipe == planned(by_vector).nests[0].recipe != ""
+    ahead = prepared(by_column)
+    assert ahead is not None and [
+        str(step.instruction.kind.name) for step in ahead.steps if not step.instruction.kind.pure
+    ] == ["Simplify"]
+    rng = np.random.default_rng(3)
+    a, b = rng.random((64, 96), "float32"), rng.random((96, 1), "float32")
+    got, want = np.empty((64, 1), "float32"), np.empty(64, "float32")
+    tl.build(by_column)(a, b, got)
+    tl.build(by_vector, schedule="none")(a, b[:, 0].copy(), want)
+    np.testing.assert_array_equal(got[:, 0], want)

@@ -181,7 +181,12 @@ def _names_operands(loop: For) -> bool:
 
 def _is_of_one_iteration(loop: For) -> bool:
     """Whether a loop only gives its variable a value: columns of an array that has one, say, which make no product of matrices."""
-    return loop.kind is ForKind.SERIAL and not loop.annotations and isinstance(loop.extent, IntImm) and loop.extent.value == 1
+    return (
+        loop.kind is ForKind.SERIAL
+        and not loop.annotations
+        and isinstance(loop.extent, IntImm)
+        and loop.extent.value == 1
+    )
 
 
 def _is_of_loops(block: Block) -> bool:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tirlower.analysis.overflow import Wrapping
+from tirlower.ir import build
+from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import (
     LT,
     And,
@@ -16,6 +20,7 @@ from tirlower.ir.expr import (
     FloorMod,
     Mod,
     Ramp,
+    Select,
     is_const_int,
 )
 from tirlower.ir.functor import Mutator
@@ -23,7 +28,7 @@ from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
 from tirlower.ir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt
 
-__all__ = ["Masker", "Scalarize", "mask_of", "may_fault", "reads_memory"]
+__all__ = ["Masker", "Scalarize", "mask_of", "may_fault", "reads_memory", "some_lane"]
 
 
 class Scalarize(Exception):
@@ -49,11 +54,36 @@ def mask_of(condition: Expr, wrapping: Wrapping) -> Expr:
     return condition
 
 
-class Masker(Mutator):
-    """Puts a mask on every vector access of a vectorized statement; raises :class:`Scalarize` where it cannot."""
+def some_lane(mask: Expr) -> Expr | None:
+    """Whether a mask has any lane, as a condition that is no vector; None where none is as short.
 
-    def __init__(self, mask: Expr) -> None:
+    The lanes of ``T.get_active_lane_mask(base, limit)`` are the first ones: there are some where there is the first.
+    """
+    if isinstance(mask, Call) and mask.op is Op.get("tir.get_active_lane_mask"):
+        base, limit = mask.args
+        return build.lt(base, limit)
+    return None
+
+
+class Masker(Mutator):
+    """Puts a mask on every vector access of a vectorized statement; raises :class:`Scalarize` where it cannot.
+
+    ``own`` says of which stores and loads no other thread has the memory, and all lanes are inside of it: they need no mask.
+    With ``in_some`` the statement will run where the mask has some lane: loads that do not depend on the lanes are what these
+    read. ``asks`` says whether anything rests on that.
+    """
+
+    def __init__(self, mask: Expr, own: Callable[[Buffer, Expr], bool] | None = None, in_some: bool = False) -> None:
         self.mask = mask
+        self.own = own
+        self.in_some = in_some
+        self.asks = False
+
+    def _is_own(self, op: BufferLoad | BufferStore) -> bool:
+        if not self.in_some or self.own is None or op.predicate is not None or not self.own(op.buffer, op.indices[-1]):
+            return False
+        self.asks = True
+        return True
 
     def _merge(self, predicate: Expr | None, index: Expr) -> Expr:
         mask = self.mask
@@ -64,7 +94,12 @@ class Masker(Mutator):
     def visit_BufferLoad(self, op: BufferLoad) -> Expr:
         # A load that does not depend on the lanes may be outside its buffer where the condition holds for none.
         if not op.indices or not op.indices[-1].dtype.is_vector:
-            raise Scalarize("a scalar load under a condition that differs between lanes")
+            if not self.in_some:
+                raise Scalarize("a scalar load under a condition that differs between lanes")
+            self.asks = True
+            return op
+        if self._is_own(op):
+            return op
         return op.with_(predicate=self._merge(op.predicate, op.indices[-1]))
 
     def visit_Call(self, op: Call) -> Expr:
@@ -82,6 +117,10 @@ class Masker(Mutator):
     def visit_BufferStore(self, op: BufferStore) -> Stmt:
         if not op.indices or not op.indices[-1].dtype.is_vector:
             raise Scalarize("a scalar store under a condition that differs between lanes")
+        if self._is_own(op):
+            mask, old = self._merge(None, op.indices[-1]), BufferLoad(op.buffer, op.indices, span=op.span)
+            op = self.generic(op)
+            return op.with_(value=Select(mask, op.value, old, span=op.span))
         op = self.generic(op)
         return op.with_(predicate=self._merge(op.predicate, op.indices[-1]))
 

@@ -12,14 +12,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tirlower.analysis.aliasing import Aliases
+from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
-from tirlower.ir import build
+from tirlower.ir import Range, build
 from tirlower.ir.annotations import NO_UNROLL, REDUCTION
-from tirlower.ir.expr import And, Broadcast, Call, Expr, IntImm, Mul, Not, Shuffle, Var, const, is_const_int
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import And, Broadcast, Call, Expr, IntImm, Mul, Not, Ramp, Shuffle, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Mutator, StmtMutator, substitute
 from tirlower.ir.op import Op
-from tirlower.ir.query import statements
+from tirlower.ir.query import each, statements
 from tirlower.ir.refresh import refresh_binders
 from tirlower.ir.splice import as_scope, jumps_out, returns, without_continues
 from tirlower.ir.stmt import (
@@ -46,7 +48,7 @@ from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.loop_nests import strips
 from tirlower.rewrite.options import option
 from tirlower.rewrite.vectors.expressions import ExprVectorizer, depends_on
-from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of, reads_memory
+from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of, reads_memory, some_lane
 from tirlower.rewrite.vectors.memory import LaneAllocation
 from tirlower.rewrite.vectors.plain import gains_in_step
 
@@ -58,10 +60,18 @@ S = TypeVar("S", bound=Stmt)
 class _Vectorizer(Mutator):
     """Rewrites the body of one vectorized loop."""
 
-    def __init__(self, var: Var, extent: Expr, predicated: bool, func: PrimFunc) -> None:
+    def __init__(
+        self,
+        var: Var,
+        extent: Expr,
+        predicated: bool,
+        func: PrimFunc,
+        own: Callable[[Buffer, Expr], bool] | None = None,
+    ) -> None:
         self.var = var
         self.extent = extent
         self.predicated = predicated
+        self.own = own
         self.exprs = ExprVectorizer(var, extent.value if isinstance(extent, IntImm) else extent, predicated, func)
 
     def visit_expr(self, root: Expr) -> Expr:
@@ -194,12 +204,22 @@ class _Vectorizer(Mutator):
     def _masked(self, op: IfThenElse, mask: Expr) -> Stmt:
         """Both branches for all lanes, every access of each under the mask of the lanes that take it."""
         done: list[Stmt] = []
-        if op.else_case is not None or reads_memory(mask):
+        some = some_lane(mask) if self.own is not None else None
+        bound = op.else_case is not None or reads_memory(mask)
+        if bound:
             # Computed once: the branches may store to what the condition reads.
             var = Var("mask", mask.dtype, span=op.condition.span)
             done.append(Bind(var, mask, span=op.span))
             mask = var
-        done.append(Masker(mask).visit(self.scope(op.then_case)))
+        masker = Masker(mask, self.own, some is not None)
+        then = masker.visit(self.scope(op.then_case))
+        if masker.asks and some is not None:
+            if bound:
+                first = Var("some", some.dtype, span=op.condition.span)
+                done.append(Bind(first, some, span=op.span))
+                some = first
+            then = IfThenElse(some, then, span=op.span)
+        done.append(then)
         if op.else_case is not None:
             done.append(Masker(Not(mask)).visit(self.scope(op.else_case)))
         return as_scope(seq(*done))
@@ -297,6 +317,26 @@ class _Loops(StmtMutator):
         self.target = target
         self.asked = predicated
         self.tail = tail
+        self.around: list[For] = []
+        self.locals: dict[Stmt, set[Var]] = {}
+
+    def _is_own(self, buffer: Buffer, index: Expr) -> bool:
+        """Whether no other thread has a buffer, and a vector of its elements is inside of it with all lanes."""
+        if buffer.scope != "local" or len(buffer.shape) != 1 or not isinstance(index, Ramp):
+            return False
+        if not is_const_int(index.stride, 1) or not isinstance(index.lanes, int):
+            return False
+        threads = [loop for loop in self.around if loop.kind in (ForKind.PARALLEL, ForKind.THREAD_BINDING)]
+        inside: Stmt = threads[-1] if threads else self.func.body
+        if inside not in self.locals:
+            self.locals[inside] = {op.buffer.data for op in each(AllocBuffer, inside) if op.buffer.scope == "local"}
+        if buffer.data not in self.locals[inside]:
+            return False
+        analyzer = Analyzer()
+        for loop in self.around:
+            analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+        last = build.add(index.base, index.lanes)
+        return analyzer.can_prove(build.ge(index.base, 0)) and analyzer.can_prove(build.le(last, buffer.shape[0]))
 
     @property
     def predicated(self) -> bool:
@@ -313,7 +353,11 @@ class _Loops(StmtMutator):
 
     def visit_For(self, op: For) -> Stmt:
         if op.kind is not ForKind.VECTORIZED and not (self.aliases and gains_in_step(op, self.aliases)):
-            return self.generic(op)
+            self.around.append(op)
+            try:
+                return self.generic(op)
+            finally:
+                self.around.pop()
         extent, var = op.extent, op.loop_var
         fixed = isinstance(extent, IntImm)
         if isinstance(extent, IntImm):
@@ -348,7 +392,10 @@ class _Loops(StmtMutator):
             return self._with_tail(op, var, body)
         if isinstance(extent, IntImm) and self.tail and extent.value > MOST_GROUPS * _lanes_for(body):
             return self._with_tail(op, var, body)
-        return _Vectorizer(var, extent, self.predicated, self.func).scope(body)
+        return self._lanes(var, extent, body)
+
+    def _lanes(self, var: Var, extent: Expr, body: Stmt) -> Stmt:
+        return _Vectorizer(var, extent, self.predicated, self.func, self._is_own if self.tail else None).scope(body)
 
     def _with_tail(self, op: For, var: Var, body: Stmt) -> Stmt:
         """Vectors of a fixed width as long as there are whole ones, and the rest one by one.
@@ -358,7 +405,7 @@ class _Loops(StmtMutator):
         names = [f"{var.name}_{part}" for part in ("o", "l", "t")]
         loop = op.with_(loop_var=var, min=const(0, var.dtype), body=body)
         whole, strip, rest = strips(loop, _lanes_for(body), names, nonneg=op.extent in self.sizes)
-        vectors = _Vectorizer(strip.loop_var, strip.extent, self.predicated, self.func).scope(strip.body)
+        vectors = self._lanes(strip.loop_var, strip.extent, strip.body)
         if op.kind is ForKind.SERIAL:
             rest = rest.with_(annotations={NO_UNROLL: True})  # no plain loop any more, which would be split again
         return as_scope(seq(whole.with_(body=vectors), rest))
@@ -401,7 +448,8 @@ class VectorizeLoop(FuncPass):
     (``tir.enable_buffer_level_predication`` in the context overrides it; without either, where the target has scalable
     vectors, the function's, the current one's or that of an attribute ``target`` around) the accesses under a condition that differs between lanes are masked instead, of ``if`` and of
     ``T.if_then_else``. With ``tail`` a loop whose extent is not a constant becomes a loop of vectors of a cache line of
-    its widest elements, and a serial loop over the rest, and so does one of more than 16 lines. With ``plain`` serial loops
+    its widest elements, and a serial loop over the rest, and so does one of more than 16 lines; and under a mask of the first lanes
+    loads that do not depend on the lanes are made where there is some lane, and local arrays are updated whole. With ``plain`` serial loops
     that call ``sin``, ``cos``, ``tan`` or ``pow`` are vectorized too, where their iterations certainly may run in step:
     LLVM leaves those alone. The pipeline asks for all three.
 
