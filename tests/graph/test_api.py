@@ -63,3 +63,5 @@ def test_a_value_of_another_graph_is_refused() -> None:
     graph = b.finish(b.op("tanh", foreign))
     with pytest.raises(tg.GraphError, match=r"'own': operand 0 of <Op tanh .*'exp', is no parameter"):
         tg.compile(graph)
+    with pytest.raises(tg.GraphError, match=r"tanh .* reads 'exp', which is no parameter"):
+        tg.interpret(graph, np.ones(4, "float32"))

@@ -93,6 +93,17 @@ def run_nodes(
     _Run(env, dims, precise, {}, []).nodes(nodes, values, keep)
 
 
+def _given(node: GraphNode, values: Mapping[Value, Array]) -> list[Array]:
+    """What a node reads. Raises :class:`GraphError` for a value that nothing before it has made."""
+    for value in node.operands:
+        if value not in values:
+            raise GraphError(
+                f"{node!r} reads {value.name!r}, which is no parameter and made by no node before it",
+                help="build a graph of its own values; what a graph inside a node reads is a parameter of it",
+            )
+    return [values[value] for value in node.operands]
+
+
 class _Run:
     def __init__(
         self, env: DimEnv, dims: Mapping[Var, int], precise: bool, states: dict[str, Array], said: list[Said] | None
@@ -113,7 +124,7 @@ class _Run:
             last.pop(value, None)
         for each in nodes:
             try:
-                made = self.node(each, [values[v] for v in each.operands])
+                made = self.node(each, _given(each, values))
             except GraphError as error:
                 if each.origin:
                     error.notes.append(f"at {each.origin}")
