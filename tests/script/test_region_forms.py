@@ -1,4 +1,4 @@
-"""``T.realize`` and ``T.prefetch`` of regions: what they become, what that computes, and what is refused."""
+"""``T.realize`` and ``T.prefetch`` of regions, and other forms of TIR: what they become, what that computes, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 
 import tirlower as tl
 from tirlower.diagnostics import ScriptError
-from tirlower.ir import structural_equal
+from tirlower.ir import AttrStmt, Call, structural_equal
+from tirlower.ir.query import each
 from tirlower.script import parse
 from tirlower.script import tir as T
 
@@ -123,3 +124,29 @@ def test_wrong_bounds(call, message):
 def f(A: T.Buffer((8, 8), "int32")):
     {call}
 """)
+
+
+def test_an_attribute_of_two_buffers_binds_one_to_a_part_of_the_other():
+    func = parse("""
+def f(A: T.Buffer((16, 16), "float32")):
+    B = T.alloc_buffer((4, 8), "float32")
+    with T.attr([B, A], "buffer_bind_scope", T.tvm_tuple(4, 4, 8, 8)):
+        B[0, 0] = 1.0
+""")
+    [attr] = each(AttrStmt, func.body)
+    bound, source = attr.node
+    assert (attr.key, bound.name, source.name) == ("buffer_bind_scope", "B", "A")
+    assert [int(bound_of) for bound_of in map(str, attr.value.args)] == [4, 4, 8, 8]
+    assert structural_equal(parse(func.script()), func)
+
+
+def test_calls_without_a_type_give_nothing_and_intrinsics_of_llvm_are_their_names():
+    func = parse("""
+def f(A: T.Buffer((4,), "int32")):
+    nothing = T.call_extern("f", A.data, dtype="")
+    A[0] = T.call_llvm_pure_intrin("int32", T.llvm_lookup_intrinsic_id("llvm.ctpop"), A[1])
+""")
+    [call] = [one for one in each(Call, func.body) if one.op.name == "tir.call_extern"]
+    assert str(call.dtype) == "void"
+    assert structural_equal(parse(func.script()), func)
+    assert str(T.llvm_lookup_intrinsic_id("llvm.ctpop")) == '"llvm.ctpop"'
