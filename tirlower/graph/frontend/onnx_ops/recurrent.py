@@ -37,12 +37,15 @@ _WITH_ALPHA = {"elu": ("elu", 1.0), "leakyrelu": ("leaky_relu", 0.01), "threshol
 
 @dataclass(frozen=True)
 class _Direction:
-    """What the steps of a direction need: activations, the recurrent weights turned, their bias."""
+    """What the steps of a direction need: activations, the recurrent weights turned, their bias; ``inner`` and its bias are those
+    of a gate that takes the state only once others have seen it."""
 
     c: Call
     act: tuple[Activation, ...]
     r: Value
     bias_r: Value | None
+    inner: Value | None
+    bias_inner: Value | None
     hidden: int
     peepholes: Value | None
 
@@ -127,15 +130,12 @@ def _lstm(d: _Direction, came: Value, state: State) -> State:
 
 def _gru(d: _Direction, came: Value, state: State) -> State:
     c, (h,) = d.c, state
-    left = d.gates(came, 3)
-    right = d.gates(d.recurrent(h), 3)
+    left, right = d.gates(came, 3), d.gates(d.recurrent(h), 3 if d.inner is None else 2)
     z, r = (d.act[0](d.c, c.op("add", left[n], right[n])) for n in range(2))
-    if c.flag("linear_before_reset"):
+    if d.inner is None:
         inner = c.op("multiply", r, right[2])
     else:
-        inner = c.op("matmul", c.op("multiply", r, h), d.part(d.r, 2))
-        if d.bias_r is not None:
-            inner = c.op("add", inner, d.part(d.bias_r, 2))
+        inner = _linear(c, c.op("multiply", r, h), d.inner, d.bias_inner)
     new = d.act[1](d.c, c.op("add", left[2], inner))
     return (c.op("add", c.op("multiply", c.op("subtract", 1.0, z), new), c.op("multiply", z, h)),)
 
@@ -147,6 +147,15 @@ def _rnn(d: _Direction, came: Value, state: State) -> State:
 def _at(c: Call, x: Value, n: int, axis: int = 0) -> Value:
     """One place of an axis, which goes."""
     return c.op("squeeze", c.op("slice", x, starts=(n,), ends=(n + 1,), axes=(axis,)), axis=axis)
+
+
+def _cut(c: Call, x: Value, at: int) -> tuple[Value, Value]:
+    """The two parts of the last axis, in front of a place and behind it."""
+    axis = len(x.shape) - 1
+    return (
+        c.op("slice", x, starts=(0,), ends=(at,), axes=(axis,)),
+        c.op("slice", x, starts=(at,), ends=(None,), axes=(axis,)),
+    )
 
 
 def _directions(c: Call) -> list[bool]:
@@ -173,12 +182,15 @@ def _run(c: Call, gates: int, states: int, step: Step, default: tuple[str, ...])
         weights = [c.op("transpose", _at(c, c.value(k), n), axes=(1, 0)) for k in (1, 2)]
         bias: tuple[Value | None, Value | None] = (None, None)
         if c.has(3):
-            both, size = _at(c, c.value(3), n), gates * hidden
-            cut = [c.op("slice", both, starts=(k * size,), ends=((k + 1) * size,), axes=(0,)) for k in range(2)]
-            bias = (cut[0], cut[1])
+            bias = _cut(c, _at(c, c.value(3), n), gates * hidden)
         peepholes = _at(c, c.value(7), n) if states == 2 and c.has(7) else None
         own = tuple(acts[n * each : (n + 1) * each])
-        d = _Direction(c, own, weights[1], bias[1], hidden, peepholes)
+        r, bias_r, inner, bias_inner = weights[1], bias[1], None, None
+        if step is _gru and not c.flag("linear_before_reset"):
+            r, inner = _cut(c, weights[1], 2 * hidden)
+            if bias[1] is not None:
+                bias_r, bias_inner = _cut(c, bias[1], 2 * hidden)
+        d = _Direction(c, own, r, bias_r, inner, bias_inner, hidden, peepholes)
         came = _linear(c, x, weights[0], bias[0])  # of all steps at once: (length, batch, gates * hidden)
         state = tuple(_start(c, 5 + k, n, batch_first, (batch, hidden), x) for k in range(states))
         short = isinstance(length, int) and 0 < length <= _MOST_UNROLLED
@@ -222,7 +234,7 @@ def _looped(
 ) -> tuple[Value, State]:
     """The same as a loop: it carries the number of the step, the states, what all steps give out, and what it only reads."""
     c, b, length = d.c, d.c.b, came.shape[0]
-    read = [v for v in (came, d.r, d.bias_r, d.peepholes, lengths) if v is not None]
+    read = [v for v in (came, d.r, d.bias_r, d.inner, d.bias_inner, d.peepholes, lengths) if v is not None]
     rows = c.op("full", shape=(length, *state[0].shape), value=0.0, dtype=str(came.dtype))
     first = [b.const(np.array(0, np.int64), "step"), *state, rows, *read]
     inner = GraphBuilder("step", env=b.env)
@@ -235,6 +247,8 @@ def _looped(
         c=Call(inner, c.node, c.opset, c.items),
         r=inside[d.r],
         bias_r=None if d.bias_r is None else inside[d.bias_r],
+        inner=None if d.inner is None else inside[d.inner],
+        bias_inner=None if d.bias_inner is None else inside[d.bias_inner],
         peepholes=None if d.peepholes is None else inside[d.peepholes],
     )
     at = trip
