@@ -338,8 +338,8 @@ VARIANTS = (
         Wrong.MISSED_ALIAS,
         "a condition is read again after the branch has stored to what it reads",
         "transforms/loops/vectorize.py",
-        "if op.else_case is not None or reads_memory(mask):",
-        "if op.else_case is not None:",
+        "bound = op.else_case is not None or reads_memory(mask)",
+        "bound = op.else_case is not None",
     ),
     Variant(
         "VectorizeLoop",

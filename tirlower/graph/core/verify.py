@@ -151,7 +151,11 @@ class _Verifier:
             elif isinstance(extent, Expr) and id(extent) not in self.seen:
                 for var in each(Var, extent):
                     if var not in self.vars:
-                        self.fail(f"{what} has an extent of {var.name!r}, which is no dim of it", node)
+                        self.fail(
+                            f"{what} has an extent of {var.name!r}, which is no dim of it",
+                            node,
+                            "a dim is known from the shape of an input: give one that has it, or a number in its place",
+                        )
                 self.seen.add(id(extent))
 
     # Types
