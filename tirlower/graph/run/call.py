@@ -60,6 +60,31 @@ class Call:
         if self.static:
             self.made = [(_shape(v, {}), v.dtype.numpy) for v in self.graph.results]
             self.size = extent_value(lowered.storage.arena, {}) + ALLOC_ALIGNMENT
+        self.single = self.static and self.graph.structure == "one"
+        """Whether :meth:`one` is the whole call."""
+
+    def one(self, inputs: Sequence[object]) -> object:
+        """The only result of a graph of static shapes: what :meth:`__call__` does when nothing is wrong, and no more."""
+        ((shape, dtype),) = self.made
+        result = empty(shape, dtype)
+        try:
+            arena = self._free.pop()
+        except IndexError:
+            arena = self._take(self.size)
+        try:
+            self._enter(*inputs, result, *self._held, arena)
+            return result
+        except ArgumentError:
+            error: Exception | None = None  # nothing ran: the way that looks at each input says what is wrong, or mends it
+        except RuntimeAssertError as failed:
+            error = raised(failed)
+            if error is failed:
+                raise
+        finally:
+            self._free.append(arena)
+        if error is not None:
+            raise error
+        return self(inputs, None)[0]
 
     def __call__(self, inputs: Sequence[object], out: Sequence[object] | None) -> list[object]:
         """The results for some inputs. Raises :class:`ArgumentValueError` and relatives that name tensor and dim."""

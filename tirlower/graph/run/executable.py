@@ -167,6 +167,8 @@ class Executable:
         """
         if named:
             inputs = self._in_order(inputs, named)
+        if out is None and self._call.single:
+            return self._call.one(inputs)
         given: Sequence[object] | None = None
         structure = self.graph.structure
         if out is not None:
