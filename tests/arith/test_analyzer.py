@@ -407,6 +407,48 @@ def test_vscale_is_each_of_its_values():
     assert not analyzer.can_prove(build.eq(lanes % 8, 0))
 
 
+@pytest.mark.parametrize(
+    "expr",
+    [
+        lambda v: v * 4,
+        lambda v: 64 // v,
+        lambda v: 64 // (v * 4),
+        lambda v: (v + 15) // 16,
+        lambda v: v // 17,
+        lambda v: (v * 8 + 3) // 4,
+        lambda v: (v * 8) // v,
+        lambda v: (v * 8) % (v * 4),
+    ],
+)
+def test_bounds_of_quotients_of_vscale_are_the_extremes_of_its_values(expr):
+    analyzer = Analyzer()
+    values = [expr(v) for v in range(1, 17)]
+    found = analyzer.const_int_bound(analyzer.simplify(expr(build.call("tir.vscale"))))
+    assert (found.min_value, found.max_value) == (min(values), max(values))
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        lambda v: v >= 1,
+        lambda v: v > 1,
+        lambda v: v <= 16,
+        lambda v: v < 16,
+        lambda v: v * 4 % 4 <= 0,
+        lambda v: v * v <= 256,
+        lambda v: v * v < 256,
+        lambda v: 64 // v >= 4,
+        lambda v: 64 // v > 4,
+        lambda v: 64 // v * v <= 64,
+        lambda v: v * 8 <= v * 16,
+        lambda v: (67 + v * 4 - 1) // (v * 4) * (v * 4) >= 67,
+        lambda v: (67 + v * 4 - 1) // (v * 4) * (v * 4) < 68,
+    ],
+)
+def test_what_holds_of_each_vscale_is_proved_and_nothing_else(claim):
+    assert Analyzer().can_prove(claim(build.call("tir.vscale"))) is all(claim(v) for v in range(1, 17))
+
+
 def test_what_is_equal_to_something_else_differs_from_what_that_differs_from():
     i, j, k = (Var(name) for name in "ijk")
     analyzer = Analyzer()
