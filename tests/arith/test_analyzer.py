@@ -456,6 +456,11 @@ def test_what_is_equal_to_something_else_differs_from_what_that_differs_from():
         assert analyzer.can_prove(build.ne(i, k)) and analyzer.can_prove(build.ne(k, i))
         assert analyzer.can_prove(build.ne(i + 3, k + 3)) and not analyzer.can_prove(build.ne(i + 1, k))
     assert not analyzer.can_prove(build.ne(i, k))
+    # In whatever order the two are said and written.
+    for facts in ((build.eq(j, i), build.ne(k, j)), (build.ne(j, k), build.eq(i, j)), (build.ne(k, j), build.eq(j, i))):
+        with analyzer.constraint_scope(build.all_of(*facts)):
+            assert is_true(analyzer.simplify(build.ne(i, k)))
+            assert analyzer.simplify(build.eq(k, i)).value == 0
     with analyzer.constraint_scope(build.ne(i - j, 4)):
         assert analyzer.can_prove(build.ne(i, j + 4)) and analyzer.can_prove(build.ne(j, i - 4))
         assert not analyzer.can_prove(build.ne(i, j - 4))
@@ -467,7 +472,14 @@ def test_products_are_compared_with_sums_from_both_sides():
     analyzer.enabled_extensions = Extension.COMPARISON_OF_PRODUCT_AND_SUM
     analyzer.bind(a, Range(1, 4095))
     analyzer.bind(b, Range(1, 4095))
-    assert analyzer.can_prove(a * b < (a + b) * 2048)
+    for claim in (
+        a * b < (a + b) * 2048,
+        (b + a) * 2048 > b * a,
+        a * b <= a * 2048 + b * 2048,
+        a * b - (a + b) * 2048 < 0,
+        a * b * 2 < (a + b) * 4096,
+    ):
+        assert analyzer.can_prove(claim), show(claim)
     assert not analyzer.can_prove(a * b < (a + b) * 2047)
 
 
