@@ -106,6 +106,17 @@ def _value(op: Any, kind: Any, args: list[Any]) -> Any:
     return ir.wrap_int(value, op.dtype) if wraps(op.dtype) else value
 
 
+def lanes(vector: Any) -> list[Any]:
+    """The lanes of a ramp, a broadcast or an operation on two of them; a scalar is its own only lane."""
+    if isinstance(vector, ir.Ramp):
+        return [vector.base + vector.stride * lane for lane in range(vector.lanes)]
+    if isinstance(vector, ir.Broadcast):
+        return [vector.value] * vector.lanes
+    if vector.dtype.is_scalar:
+        return [vector]
+    return [type(vector)(a, b) for a, b in zip(lanes(vector.a), lanes(vector.b), strict=True)]
+
+
 def show(e: Any) -> str:
     """A compact text of an expression, for messages."""
     names = {

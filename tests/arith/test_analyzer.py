@@ -407,6 +407,48 @@ def test_vscale_is_each_of_its_values():
     assert not analyzer.can_prove(build.eq(lanes % 8, 0))
 
 
+@pytest.mark.parametrize(
+    "expr",
+    [
+        lambda v: v * 4,
+        lambda v: 64 // v,
+        lambda v: 64 // (v * 4),
+        lambda v: (v + 15) // 16,
+        lambda v: v // 17,
+        lambda v: (v * 8 + 3) // 4,
+        lambda v: (v * 8) // v,
+        lambda v: (v * 8) % (v * 4),
+    ],
+)
+def test_bounds_of_quotients_of_vscale_are_the_extremes_of_its_values(expr):
+    analyzer = Analyzer()
+    values = [expr(v) for v in range(1, 17)]
+    found = analyzer.const_int_bound(analyzer.simplify(expr(build.call("tir.vscale"))))
+    assert (found.min_value, found.max_value) == (min(values), max(values))
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        lambda v: v >= 1,
+        lambda v: v > 1,
+        lambda v: v <= 16,
+        lambda v: v < 16,
+        lambda v: v * 4 % 4 <= 0,
+        lambda v: v * v <= 256,
+        lambda v: v * v < 256,
+        lambda v: 64 // v >= 4,
+        lambda v: 64 // v > 4,
+        lambda v: 64 // v * v <= 64,
+        lambda v: v * 8 <= v * 16,
+        lambda v: (67 + v * 4 - 1) // (v * 4) * (v * 4) >= 67,
+        lambda v: (67 + v * 4 - 1) // (v * 4) * (v * 4) < 68,
+    ],
+)
+def test_what_holds_of_each_vscale_is_proved_and_nothing_else(claim):
+    assert Analyzer().can_prove(claim(build.call("tir.vscale"))) is all(claim(v) for v in range(1, 17))
+
+
 def test_what_is_equal_to_something_else_differs_from_what_that_differs_from():
     i, j, k = (Var(name) for name in "ijk")
     analyzer = Analyzer()
@@ -414,6 +456,11 @@ def test_what_is_equal_to_something_else_differs_from_what_that_differs_from():
         assert analyzer.can_prove(build.ne(i, k)) and analyzer.can_prove(build.ne(k, i))
         assert analyzer.can_prove(build.ne(i + 3, k + 3)) and not analyzer.can_prove(build.ne(i + 1, k))
     assert not analyzer.can_prove(build.ne(i, k))
+    # In whatever order the two are said and written.
+    for facts in ((build.eq(j, i), build.ne(k, j)), (build.ne(j, k), build.eq(i, j)), (build.ne(k, j), build.eq(j, i))):
+        with analyzer.constraint_scope(build.all_of(*facts)):
+            assert is_true(analyzer.simplify(build.ne(i, k)))
+            assert analyzer.simplify(build.eq(k, i)).value == 0
     with analyzer.constraint_scope(build.ne(i - j, 4)):
         assert analyzer.can_prove(build.ne(i, j + 4)) and analyzer.can_prove(build.ne(j, i - 4))
         assert not analyzer.can_prove(build.ne(i, j - 4))
@@ -425,7 +472,14 @@ def test_products_are_compared_with_sums_from_both_sides():
     analyzer.enabled_extensions = Extension.COMPARISON_OF_PRODUCT_AND_SUM
     analyzer.bind(a, Range(1, 4095))
     analyzer.bind(b, Range(1, 4095))
-    assert analyzer.can_prove(a * b < (a + b) * 2048)
+    for claim in (
+        a * b < (a + b) * 2048,
+        (b + a) * 2048 > b * a,
+        a * b <= a * 2048 + b * 2048,
+        a * b - (a + b) * 2048 < 0,
+        a * b * 2 < (a + b) * 4096,
+    ):
+        assert analyzer.can_prove(claim), show(claim)
     assert not analyzer.can_prove(a * b < (a + b) * 2047)
 
 

@@ -6,8 +6,11 @@ and what ``simplify`` makes of it, operands in TIR's order.
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+
 import pytest
-from evaluate import show
+from evaluate import NoValue, evaluate, lanes, show
 
 from tirlower.arith import Analyzer
 from tirlower.ir import Broadcast, Ramp, Range, Var, build
@@ -332,8 +335,8 @@ NAMES = {
 }  # fmt: skip
 
 
-def expression(text):
-    return build.as_expr(eval(text, dict(NAMES)))
+def expression(text, **names):
+    return build.as_expr(eval(text, NAMES | names))
 
 
 def analyzer_for(ranges):
@@ -351,6 +354,42 @@ def test_form(text, ranges, expected):
     assert structural_equal(result, expression(expected)), f"{text} is {show(result)}, not {expected}"
     again = analyzer_for(ranges).simplify(result)
     assert again is result, f"{text} is {show(result)}, and then {show(again)}"
+
+
+def points(text: str, ranges: str, count: int) -> Iterator[dict[Var, int]]:
+    """Values of the variables: within the ranges, which may mention N, and small on both sides of zero elsewhere."""
+    rng = random.Random(f"{text} | {ranges}")
+    for _ in range(count):
+        env = {v: rng.randint(1 if name in "NM" else -30, 30) for name, v in VARIABLES.items()}
+        for name, bound in eval(f"dict({ranges})").items():
+            low, high = (0, bound) if isinstance(bound, int) else bound
+            low, high = (evaluate(expression(str(end)), env) for end in (low, high))
+            env[VARIABLES[name]] = rng.randrange(low, high)
+        yield env
+
+
+@pytest.mark.parametrize(("text", "ranges", "expected"), TABLE, ids=[f"{t} | {r}" for t, r, _ in TABLE])
+def test_value(text: str, ranges: str, expected: str) -> None:
+    compared = 0
+    # Scalable vectors are fixed ones of each length.
+    for vscale in (1, 2, 3, 16) if "vs" in text else (1,):
+        before, after = (lanes(expression(part, vs=vscale)) for part in (text, expected))
+        for env in points(text, ranges, max(100 // len(before), 20)):
+            for one, other in zip(before, after, strict=True):
+                was = evaluate(one, env)
+                if not isinstance(was, NoValue):
+                    assert was == evaluate(other, env), (env, vscale)
+                    compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize(("text", "ranges", "expected"), TABLE, ids=[f"{t} | {r}" for t, r, _ in TABLE])
+def test_canonical_forms_are_final(text: str, ranges: str, expected: str) -> None:
+    analyzer = analyzer_for(ranges)
+    found = analyzer.canonical_simplify(expression(text))
+    # Neither what this analyzer remembers nor what another one finds out changes it.
+    for again in (analyzer, analyzer_for(ranges)):
+        assert structural_equal(again.canonical_simplify(found), found), show(found)
 
 
 def test_the_table_is_wide():

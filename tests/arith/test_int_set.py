@@ -34,8 +34,10 @@ from tirlower.ir import (
     Let,
     Ramp,
     Range,
+    Select,
     Var,
     build,
+    const,
     decl_buffer,
     seq,
 )
@@ -143,6 +145,19 @@ def test_a_lower_bound_of_a_union_lies_within_it():
         assert inside <= points, parts
 
 
+def test_arms_of_choices_are_in_the_set_as_far_as_their_condition_lets_them():
+    x = Var("x")
+    for choice in (Select, build.if_then_else):
+        for expr in (
+            choice(x > 5, x, const(6)),
+            choice(x >= 5, x - 5, 5 - x),
+            choice(build.logical_and(x > 3, x < 9), x, const(5)),
+        ):
+            found = Analyzer().int_set(expr, {x: Range(0, 20)})
+            values = [evaluate(expr, {x: value}) for value in range(20)]
+            assert (found.min_value.value, found.max_value.value) == (min(values), max(values)), show(expr)
+
+
 def test_a_let_is_its_value():
     x, y = Var("x"), Var("y")
     found = Analyzer().int_set(Let(x, y * 4, x + 1), {y: Range(0, 8)})
@@ -197,6 +212,7 @@ REGIONS = [
     ([(i - 1, 3), (j + 2, 1)], None),
     ([(i * 2 + j, 3)], None),
     ([(7 - i, 1)], None),
+    ([((i * 4 + j) * 4, 8)], i * 4 + j < 15),
 ]
 
 
@@ -227,7 +243,7 @@ def test_regions_against_enumeration(parts, predicate):
 
 
 def test_strict_bounds_are_found_where_they_are_boxes():
-    for parts, predicate in REGIONS[:4] + [REGIONS[7], REGIONS[8], REGIONS[9]]:
+    for parts, predicate in REGIONS[:4] + [REGIONS[7], REGIONS[8], REGIONS[9], REGIONS[-1]]:
         region = [Range(low, extent) for low, extent in parts]
         found = estimate_region_strict_bound(
             region, {i: Range(0, 4), j: Range(0, 4)}, predicate if predicate is not None else True

@@ -161,6 +161,15 @@ def test_bounds_of_sums_within_sums():
     two = build.logical_and(i * 4 + j < 30, k * 4 + a < 13)
     sums = found([i * 4 + j, k * 4 + a], {i: 8, j: 4, k: 4, a: 4}, "bijective", two).indices
     assert [total.args[0].extent.value for total in sums] == [30, 13]
+    # What the indices are where the conditions hold, each once.
+    for indices, iters, condition in (
+        ([i * 6 + j * 2 + k], {i: 8, j: 4, k: 2}, build.logical_and(i * 6 + j * 2 + k < 20, j * 2 + k < 6)),
+        ([i * 4 + j, k * 4 + a], {i: 8, j: 4, k: 4, a: 4}, two),
+    ):
+        totals = found(indices, iters, "bijective", condition).indices
+        points = [dict(zip(iters, at, strict=True)) for at in itertools.product(*map(range, iters.values()))]
+        taken = [tuple(evaluate(e, env) for e in indices) for env in points if evaluate(condition, env)]
+        assert sorted(taken) == list(itertools.product(*(range(total.args[0].extent.value) for total in totals)))
 
 
 def test_a_size_that_divides_is_positive():
@@ -176,6 +185,26 @@ def test_symbolic_scales_and_bases_are_normalized():
     total = normalize_to_iter_sum(build.max_(n * 2, 3) + i * 4 + build.min_(n, 5), {i: Range(0, 8)})
     assert [arg.scale.value for arg in total.args] == [4]
     assert {show(part) for part in (total.base.a, total.base.b)} == {"max((n * 2), 3)", "min(n, 5)"}
+
+
+@pytest.mark.parametrize(
+    ("expr", "extents", "scales", "base"),
+    [
+        (i * a * b + j * a + k, {i: 4, j: 8, k: 3}, ["(a * b)", "a", "1"], "0"),
+        (i % 15 * a + i // 15 * (a * 15), {i: 60}, ["a", "(a * 15)"], "0"),
+        (i * ((a + 3) // 4) + b, {i: 8}, ["((a + 3) // 4)"], "b"),
+        ((i + a) * b, {i: 8}, ["b"], "(a * b)"),
+        (i * 8 + build.max_(a, b) * 2, {i: 8}, ["8"], "(max(a, b) * 2)"),
+        (build.min_(a, b) + i * a + build.max_(a, b), {i: 8}, ["a"], "(a + b)"),
+    ],
+)
+def test_a_normalized_sum_has_the_values_of_its_expression(expr, extents, scales, base):
+    total = normalize_to_iter_sum(expr, {var: Range(0, extent) for var, extent in extents.items()})
+    assert [show(arg.scale) for arg in total.args] == scales and show(total.base) == base
+    made = normalize_iter_map_to_expr(total)
+    for at in itertools.product(*map(range, extents.values()), (-7, 0, 5), (-2, 3)):
+        env = dict(zip((*extents, a, b), at, strict=True))
+        assert evaluate(made, env) == evaluate(expr, env), env
 
 
 def test_padding_is_stated_once_and_not_under_the_ranges():

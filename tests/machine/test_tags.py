@@ -25,6 +25,12 @@ def test_what_machines_have() -> None:
         "metal", 1024, 32768, 32,
     )  # fmt: skip
     assert less.max_threads_per_block == 256
+    # Every model of the family, with the limits of Metal and a processor of its own generation.
+    for generation in (1, 2, 3, 4):
+        for model in ("", "-pro", "-max", "-ultra"):
+            gpu = Target(f"apple/m{generation}{model}-gpu")
+            assert (gpu.kind, gpu.max_threads_per_block, gpu.thread_warp_size) == ("metal", 1024, 32)
+            assert gpu.host is not None and gpu.host.mcpu == f"apple-m{generation}"
     assert m1.host == Target("llvm -mtriple=arm64-apple-macos -mcpu=apple-m1")
     board = Target("nvidia/jetson-agx-xavier")
     assert board.arch == "sm_72" and board.host is not None and board.host.mcpu == "carmel"

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.checking import check
+from tests.transforms.known_contents import KNOWN, program
 from tirlower.interp import register_extern
 from tirlower.ir import AllocBuffer, Bind, BufferLoad, BufferStore, DeclBuffer, Evaluate, PrimFunc, Seq, Var, const
 from tirlower.ir.buffer import decl_buffer
@@ -461,3 +463,12 @@ def test_an_overwritten_store_keeps_the_effect_of_its_value() -> None:
         assert calls == [0, 1, 2, 3, 7] * 2
     finally:
         register_extern("noted", None)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_is_known_to_stand_there_is_not_stored_again(name: str) -> None:
+    body, array, where, value = KNOWN[name]
+    again = f"    for j in range(24):\n        if {where}:\n            {array}[j] = {value}\n"
+    assert f"{array}[j] =" not in check(FLOW, program(body + again), idempotent=False).script()
+    other = program(body + again.replace(f"= {value}", f"= {value} + 1"))
+    assert f"{array}[j] =" in check(FLOW, other, idempotent=False).script()

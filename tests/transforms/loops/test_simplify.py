@@ -677,6 +677,14 @@ KNOWN = Simplify(propagate_knowns_to_prove_conditional=True, propagate_knowns_to
             if A[i] == 6:
                 B[i] = 7
 """, "A[i] == 6"),
+        # Written by an earlier loop.
+        ("""
+    for i in range(24):
+        A[i] = i
+    for j in range(24):
+        if A[j] == j:
+            B[j] = 7
+""", "A[j] == j"),
         # Written by vectors: the same for all lanes, counted, spread, in a loop.
         ("""
     A[T.Ramp(0, 1, 24)] = T.Broadcast(3, 24)

@@ -752,12 +752,14 @@ def f(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "bool"), p: T.bool):
 """)
 
     sve = "llvm -mtriple=aarch64-linux-gnu -mattr=+sve"
-    assert loops(check(VectorizeLoop(), func(sve), execute=False)) == 0
+    assert loops(check(VectorizeLoop(), func(sve))) == 0
     with pytest.raises(TransformError, match="is not a constant"):
         VectorizeLoop()(func("llvm"))
     # Conditions are masked there, and operands that are the same for all lanes repeated.
-    for condition in ("B[i] = T.And(p, A[i] > T.float32(0))", "B[i] = T.Or(T.bool(False), A[i] > T.float32(0))"):
-        after = check(VectorizeLoop(), func(sve, condition), execute=False)
-        assert loops(after) == 0 and after.body.body.value.dtype.scalable
-    masked = check(VectorizeLoop(), func(sve, "if T.And(p, A[i] > T.float32(0)): A[i] = T.float32(1)"), execute=False)
+    lanes = "A[i] > T.float32(0)"
+    for same in ("p", "T.bool(False)", "T.bool(True)"):
+        for condition in (f"T.And({same}, {lanes})", f"T.And({lanes}, {same})", f"T.Or({same}, {lanes})", f"T.Or({lanes}, {same})"):  # fmt: skip
+            after = check(VectorizeLoop(), func(sve, f"B[i] = {condition}"))
+            assert loops(after) == 0 and after.body.body.value.dtype.scalable
+    masked = check(VectorizeLoop(), func(sve, "if T.And(p, A[i] > T.float32(0)): A[i] = T.float32(1)"))
     assert loops(masked) == 0 and "predicate=mask" in masked.script()

@@ -791,6 +791,29 @@ def f(C: T.Buffer((64,), "float32"), n: T.int32):
     assert at["for i"] < at["A = T.alloc"] < at["while"]
 
 
+def test_a_size_of_a_parameter_leaves_a_while() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((1,), "int32"), C: T.Buffer(("n",), "int32")):
+        while A[0] < 10:
+            B = T.alloc_buffer((n,), "int32")
+            B[0] = A[0] + C[0]
+            A[0] = B[0]
+
+    @T.prim_func
+    def expected(A: T.Buffer((1,), "int32"), C: T.Buffer(("n",), "int32")):
+        B = T.alloc_buffer((n,), "int32")
+        while A[0] < 10:
+            B[0] = A[0] + C[0]
+            A[0] = B[0]
+
+    check(
+        StorageRewrite(),
+        before,
+        expected,
+        inputs=[[np.array([start], "int32"), np.array([3, 7], "int32")] for start in (3, 10)],
+    )
+
+
 def test_a_size_of_which_nothing_is_known_stays_in_a_while() -> None:
     @T.prim_func
     def before(A: T.Buffer((1,), "int32"), n: T.int32):

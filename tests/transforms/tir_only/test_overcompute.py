@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.checking import check
+from tests.transforms.known_contents import KNOWN, program
 from tirlower.ir import IfThenElse, PrimFunc, post_order_visit
 from tirlower.script import tir as T
 from tirlower.transforms import PassContext, ReduceBranchingThroughOvercompute
@@ -308,3 +309,16 @@ def test_branches_that_differ_in_what_does_nothing() -> None:
             T.evaluate(0)
 
     check(ReduceBranchingThroughOvercompute(), before, expected)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_storing_what_is_known_to_be_there_needs_no_branch(name: str) -> None:
+    body, array, where, value = KNOWN[name]
+    stored = f"    for j in range(24):\n        {{}}{array}[j] = {value}\n"
+    # Where it is known to stand there already, storing it changes nothing.
+    guarded = stored.format(f"if not ({where}): ")
+    after = check(FLOW, program(body + guarded), idempotent=False)
+    assert branches(after) == branches(program(body))
+    # Another value would overwrite what is known.
+    other = program(body + guarded.replace(f"= {value}", f"= {value} + 1"))
+    assert branches(check(FLOW, other, idempotent=False)) == branches(other)
