@@ -50,6 +50,8 @@ LAZY = {
     "__init__.py": "the public surface imports what is used when it is first used",
     "transforms/__init__.py": "a pass is imported when it is first asked for",
     "rewrite/registry.py": "where each pass stands: the one door to the passes, which stand a floor above",
+    "arith/rewrite.py": "the rules are imported when something is simplified: no kernel from the disk cache needs them",
+    "support/collector.py": "the one place that imports modules while the collector rests",
     "ir/text.py": "the one door from the language to its printer, which stands a floor above",
     "ir/index_map.py": "whether two maps are equal is a question to the analyzer, which stands a floor above",
     "ir/func.py": "specializing rewrites functions: it stands on what stands on them",

@@ -116,11 +116,9 @@ __all__ = [*_WHERE, *_ROOMS, "__version__"]
 def __getattr__(name: str) -> object:
     where = _WHERE.get(name)
     if where is not None:
-        from tirlower.diagnostics import keep_for_good, paused_collection
+        from tirlower.support import import_for_good
 
-        with paused_collection():
-            value = getattr(importlib.import_module(where), name)
-            keep_for_good()
+        value = getattr(import_for_good(where), name)
         globals()[name] = value
         return value
     if name in _ROOMS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -65,3 +66,22 @@ def test_a_value_of_another_graph_is_refused() -> None:
         tg.compile(graph)
     with pytest.raises(tg.GraphError, match=r"tanh .* reads 'exp', which is no parameter"):
         tg.interpret(graph, np.ones(4, "float32"))
+
+
+def test_what_comes_from_the_cache_imports_neither_rules_nor_reports(tmp_path: pathlib.Path) -> None:
+    """Half of the time to a model's first result is imports."""
+    program = (
+        "import sys, numpy as np, tirlower.graph as tg\n"
+        "x = tg.spec((6, 6), 'float32')\n"
+        "exe = tg.compile(tg.trace(lambda a: np.exp(a) @ a, x))\n"
+        "exe(np.zeros((6, 6), 'float32'))\n"
+        "rooms = ('arith.rules', 'graph.run.report', 'graph.run.tracing', 'analysis', 'emit.expressions', 'poly')\n"
+        "print([room for room in rooms if f'tirlower.{room}' in sys.modules])\n"
+    )
+    env = {**os.environ, "TIRLOWER_CACHE_DIR": str(tmp_path)}
+    first, second = (
+        subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120)
+        for _ in range(2)
+    )
+    assert "'arith.rules'" in first.stdout, first
+    assert second.stdout == "[]\n", second

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tirlower.support import deep_recursion, paused_collection
+from tirlower.support import deep_recursion, import_for_good, paused_collection
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +110,19 @@ def test_a_collector_that_did_not_run_is_not_started() -> None:
         pass
     assert not gc.isenabled()
     gc.enable()
+
+
+def test_modules_are_imported_while_the_collector_rests(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "resting_module.py").write_text("import gc\nruns = gc.isenabled()\n")
+    (tmp_path / "failing_module.py").write_text("raise OSError('no')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not import_for_good("resting_module").runs and gc.isenabled()
+    assert import_for_good("resting_module") is sys.modules.pop("resting_module")
+    with pytest.raises(OSError, match="no"):
+        import_for_good("failing_module")
+    assert gc.isenabled() and "failing_module" not in sys.modules
 
 
 def test_an_interrupt_while_a_block_begins_leaves_nothing() -> None:

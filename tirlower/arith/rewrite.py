@@ -8,10 +8,10 @@ stack; only the rules recurse, and only ``MAX_DEPTH`` deep.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from tirlower import ir
-from tirlower.arith import rules
 from tirlower.arith.bounds import is_index_type
 from tirlower.arith.casts import simplify_cast
 from tirlower.arith.choices import Simplify, choice, is_choice
@@ -47,11 +47,13 @@ _CONSTANTS = frozenset((IntImm, FloatImm))
 _ITE = Op.get("tir.if_then_else")
 _LIKELY = Op.get("tir.likely")
 
-_INDEXES: dict[DataType, RuleIndex] = {}
 
-
+@cache
 def _rules_for(dtype: DataType) -> RuleIndex:
     """The rules that hold on a data type."""
+    # Imported when something is first simplified: kernels that come from the disk cache whole need none of the rules.
+    from tirlower.arith import rules
+
     if dtype.is_vector:
         if dtype.is_int and dtype.bits in (32, 64):
             return rules.INDEX_VECTOR
@@ -229,9 +231,7 @@ class Rewriter(Prover):
             self.impure.add(new)
             return new
         dtype = a.dtype
-        index = _INDEXES.get(dtype)
-        if index is None:
-            index = _INDEXES[dtype] = _rules_for(dtype)
+        index = _rules_for(dtype)
         if self.depth < MAX_DEPTH and self.steps < MAX_STEPS:
             entry = index.entries.get((kind, a.__class__, b.__class__))
             if entry is None:

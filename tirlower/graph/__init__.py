@@ -13,7 +13,6 @@ The functions of all operations (``tg.matmul``, ``tg.where``) stand here too.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -114,7 +113,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(name)
     where = _WHERE.get(name)
     if where is not None:
-        module = importlib.import_module(f"tirlower.graph.{where}")
+        from tirlower.support import import_for_good
+
+        module = import_for_good(f"tirlower.graph.{where}")
         value: object = module if name in _ROOMS else getattr(module, name)
     else:
         from tirlower.graph.frontend.namespace import operation

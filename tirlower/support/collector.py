@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import importlib
+import sys
+from types import ModuleType
 from typing import ClassVar
 
 from tirlower.support.shared import Block
 
-__all__ = ["keep_for_good", "paused_collection"]
+__all__ = ["import_for_good", "keep_for_good", "paused_collection"]
 
 
 class paused_collection(Block):
@@ -46,3 +49,17 @@ def keep_for_good() -> None:
     if not gc.get_freeze_count():
         gc.freeze()
         gc.unfreeze()
+
+
+def import_for_good(name: str) -> ModuleType:
+    """A module, imported while the collector rests: what modules hold at first is no garbage, however much of it comes.
+
+    >>> import_for_good("json").dumps([])
+    '[]'
+    """
+    if name in sys.modules:
+        return importlib.import_module(name)  # which waits for another thread that is at it
+    with paused_collection():
+        made = importlib.import_module(name)
+        keep_for_good()
+    return made

@@ -1,5 +1,7 @@
 """Dims: what is stated of them, arithmetic, and which extents are equal."""
 
+from typing import Any
+
 import pytest
 
 import tirlower.graph as tg
@@ -73,3 +75,19 @@ def test_facts_may_be_stated_after_a_dim_is_used():
     env.state("M")
     env.first([env.dims["M"]])
     assert [d.name for d in env] == ["M", "N"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "value"),
+    [
+        ({"hints": (3, 5), "high": 9}, 3),
+        ({"high": 9}, 9),
+        ({"high": 9, "multiple_of": 4}, 8),
+        ({}, 1),
+        ({"low": 5, "multiple_of": 4}, 8),
+        ({"high": 0}, 0),
+    ],
+)
+def test_typical_values_are_admitted(facts: dict[str, Any], value: int) -> None:
+    one = tg.dim("B", facts.pop("low", 0), facts.pop("high", None), **facts)
+    assert one.typical == value and one.admits(value)

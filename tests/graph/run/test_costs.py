@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tirlower.graph as tg
-from tirlower.graph.core.dims import dim
-from tirlower.graph.run.costs import Cost, cost_of, typical
+from tirlower.graph.run.costs import Cost, cost_of
 
 
 def only(function: Any, *specs: Any) -> Any:
@@ -35,22 +33,6 @@ def test_an_accumulator_is_scratch_and_no_traffic() -> None:
     func = only(lambda a: a.argmax(axis=1), tg.spec((4, 6), "float32"))
     cost = cost_of(func, {})
     assert (cost.read, cost.written) == (4 * 6 * 4, 4 * 8 + 4 * 4) and cost.scratch > 0
-
-
-@pytest.mark.parametrize(
-    ("facts", "value"),
-    [
-        ({"hints": (3, 5), "high": 9}, 3),
-        ({"high": 9}, 9),
-        ({"high": 9, "multiple_of": 4}, 8),
-        ({}, 1),
-        ({"low": 5, "multiple_of": 4}, 8),
-        ({"high": 0}, 0),
-    ],
-)
-def test_typical_values_are_admitted(facts: dict[str, Any], value: int) -> None:
-    one = dim("B", facts.pop("low", 0), facts.pop("high", None), **facts)
-    assert typical(one) == value and one.admits(value)
 
 
 def test_images_read_their_constants_too() -> None:

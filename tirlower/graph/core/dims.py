@@ -92,6 +92,26 @@ class Dim(Node):
         value = -(-max(wanted, self.low) // self.multiple_of) * self.multiple_of
         return value if self.high is None or value <= self.high else self.high // self.multiple_of * self.multiple_of
 
+    @property
+    def least(self) -> int:
+        """Its least value.
+
+        >>> dim("B", 1, 256).least, dim("N", 4, multiple_of=3).least, dim("M").least
+        (1, 6, 0)
+        """
+        return self.nearest(self.low)
+
+    @property
+    def typical(self) -> int:
+        """A value to count at: its first hint, else its largest value, else its least above zero.
+
+        >>> dim("B", 1, 256, hints=(16, 64)).typical, dim("N", 0, 7, multiple_of=3).typical, dim("M").typical
+        (16, 6, 1)
+        """
+        if self.hints:
+            return self.hints[0]
+        return self.nearest(1 if self.high is None else self.high)
+
     def as_expr(self) -> Expr:
         """The variable."""
         return self.var

@@ -71,11 +71,12 @@ class Call:
             arena = self._free.pop()
         except IndexError:
             arena = self._take(self.size)
+        error: BaseException | None = None
         try:
             self._enter(*inputs, result, *self._held, arena)
             return result
         except ArgumentError:
-            error: Exception | None = None  # nothing ran: the way that looks at each input says what is wrong, or mends it
+            pass  # nothing ran: the way that looks at each input says what is wrong, or mends it
         except RuntimeAssertError as failed:
             error = raised(failed)
             if error is failed:

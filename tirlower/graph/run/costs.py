@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tirlower.analysis.flops import estimate_flops
-from tirlower.graph.core.dims import Dim
 from tirlower.graph.ops.evaluate import extent_value
 from tirlower.graph.run.sites import written_by
 from tirlower.ir import Buffer, BufferLoad, PrimFunc
 from tirlower.ir.query import each
 
-__all__ = ["Cost", "cost_of", "least", "typical"]
+__all__ = ["Cost", "cost_of"]
 
 
 @dataclass(frozen=True)
@@ -23,30 +22,6 @@ class Cost:
     read: int
     written: int
     scratch: int
-
-
-def typical(dim: Dim) -> int:
-    """A value of a dim to count at: its first hint, else its largest value, else its least above zero.
-
-    >>> from tirlower.graph.core.dims import dim
-    >>> typical(dim("B", 1, 256, hints=(16, 64))), typical(dim("N", 0, 7, multiple_of=3)), typical(dim("M"))
-    (16, 6, 1)
-    """
-    if dim.hints:
-        return dim.hints[0]
-    if dim.high is not None:
-        return dim.high // dim.multiple_of * dim.multiple_of
-    return -(-max(dim.low, 1) // dim.multiple_of) * dim.multiple_of
-
-
-def least(dim: Dim) -> int:
-    """The least value of a dim.
-
-    >>> from tirlower.graph.core.dims import dim
-    >>> least(dim("B", 1, 256)), least(dim("N", 4, multiple_of=3)), least(dim("M"))
-    (1, 6, 0)
-    """
-    return -(-dim.low // dim.multiple_of) * dim.multiple_of
 
 
 def cost_of(func: PrimFunc, dims: Mapping[str, int]) -> Cost:

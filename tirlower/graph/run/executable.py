@@ -24,14 +24,14 @@ from tirlower.graph.passes.late_constants import split, with_constants
 from tirlower.graph.run.call import Call
 from tirlower.graph.run.late_constants import LateConstants
 from tirlower.graph.run.plan import Plan
-from tirlower.graph.run.report import Report, report_of
-from tirlower.graph.run.tracing import Tracing, Watched
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.dtype import Array
 from tirlower.machine.target import Target
 
 if TYPE_CHECKING:
     from tirlower.graph.run.profile import GraphProfile
+    from tirlower.graph.run.report import Report
+    from tirlower.graph.run.tracing import Tracing, Watched
 
 __all__ = ["Executable", "GraphKernel"]
 
@@ -212,6 +212,8 @@ class Executable:
         unknown = [name for name in dims if name not in [one.name for one in self.graph.dims]]
         if unknown:
             raise ArgumentTypeError(f"{self.graph.name} has no dim {unknown[0]!r}")
+        from tirlower.graph.run.report import report_of
+
         return report_of(self._lowered, dims)
 
     @property
@@ -285,6 +287,8 @@ class Executable:
             self._call = self._watched.call(
                 lambda site, given, time: told(kernels[site.kernel], *given.views(site)), plain=self._plain
             )
+        from tirlower.graph.run.tracing import Tracing
+
         return Tracing(self._end_trace)
 
     def _end_trace(self) -> None:
@@ -292,6 +296,8 @@ class Executable:
 
     @functools.cached_property
     def _watched(self) -> Watched:
+        from tirlower.graph.run.tracing import Watched
+
         return Watched(self._lowered, self.native["main"].target)
 
     def __repr__(self) -> str:

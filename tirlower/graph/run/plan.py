@@ -10,7 +10,6 @@ from heapq import heappop, heappush
 from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered
 from tirlower.graph.ops.evaluate import extent_value
-from tirlower.graph.run.costs import least, typical
 from tirlower.ir import ALLOC_ALIGNMENT, Var
 
 __all__ = ["Placement", "Plan", "check_plan", "plan_of"]
@@ -119,8 +118,9 @@ def check_plan(lowered: Lowered) -> None:
 
     Raises :class:`GraphError` that names the values.
     """
-    for choose in (typical, least) if lowered.dims else (typical,):
-        plan_of(lowered, {one.var: choose(one) for one in lowered.graph.dims}).verify()
+    plan_of(lowered, {one.var: one.typical for one in lowered.graph.dims}).verify()
+    if lowered.dims:
+        plan_of(lowered, {one.var: one.least for one in lowered.graph.dims}).verify()
 
 
 def _aligned(size: int) -> int:

@@ -9,7 +9,7 @@ from tirlower.graph.core.analysis import inner_graphs
 from tirlower.graph.core.debug import Debug
 from tirlower.graph.core.draw import Table
 from tirlower.graph.lower.driver import Lowered
-from tirlower.graph.run.costs import Cost, cost_of, typical
+from tirlower.graph.run.costs import Cost, cost_of
 from tirlower.graph.run.plan import Plan, plan_of
 from tirlower.graph.run.sites import sites_of
 
@@ -105,7 +105,7 @@ def report_of(lowered: Lowered, dims: Mapping[str, int] | None = None) -> Report
     (64.0, 64, ('1 <= B <= 8',), [32])
     """
     graph = lowered.graph
-    values = {one.name: typical(one) for one in graph.dims} | dict(dims or {})
+    values = {one.name: one.typical for one in graph.dims} | dict(dims or {})
     counts: dict[str, int] = {}
     for site in sites_of(lowered.module):
         counts[site.kernel] = counts.get(site.kernel, 0) + 1
