@@ -6,6 +6,7 @@ another. Sizes are numbers in one column, and come with the call in the other on
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +29,10 @@ ROWS = "X: M, N; Y: M, N"
 
 
 class Form(NamedTuple):
-    """Arrays by name with their extents, the body, and what NumPy does: with the arrays in their order, the last one filled."""
+    """Arrays by name with their extents, the body, and what NumPy does: with the arrays in their order, the last one filled.
+
+    Where an extent is a product, the array is flat, and the sizes are parameters of their own.
+    """
 
     arrays: str
     body: str
@@ -41,13 +45,25 @@ class Form(NamedTuple):
         """How long each side of its arrays is."""
         return SIZE * self.times
 
+    @property
+    def shapes(self) -> list[list[str]]:
+        """The extents of each array."""
+        return [one.split(": ")[1].split(", ") for one in self.arrays.split("; ")]
+
+    @property
+    def sizes(self) -> list[str]:
+        """The sizes that are parameters."""
+        names = [name for shape in self.shapes for dim in shape if "*" in dim for name in dim.split(" * ")]
+        return list(dict.fromkeys(names))
+
     def text(self, known: bool) -> str:
         """The program, of sizes that are numbers or come with the call."""
-        body, params = self.body, []
-        for one in self.arrays.split("; "):
-            name, shape = one.split(": ")
-            dims = ", ".join(str(self.side) if known else repr(dim) for dim in shape.split(", "))
-            params.append(f"{name}: T.Buffer(({dims},), 'float32')")
+        body, params = self.body, [] if known else [f"{name}: T.int32" for name in self.sizes]
+        for one, shape in zip(self.arrays.split("; "), self.shapes, strict=True):
+            dims = ", ".join(
+                re.sub(r"[KLMN]", str(self.side), dim) if known else dim if self.sizes else repr(dim) for dim in shape
+            )
+            params.append(f"{one.split(': ')[0]}: T.Buffer(({dims},), 'float32')")
         if known:
             body = re.sub(r"\b[KLMN]\b", str(self.side), body)
         return f"def f({', '.join(params)}):{body}"
@@ -55,6 +71,11 @@ class Form(NamedTuple):
 
 def _product(a: Any, b: Any, c: Any) -> object:
     return np.matmul(a, b, out=c)
+
+
+def _flat(a: Any, b: Any, c: Any) -> object:
+    side = math.isqrt(a.size)
+    return np.matmul(a.reshape(side, -1), b.reshape(side, -1), out=c.reshape(side, -1))
 
 
 def _sum_down(x: Any, y: Any) -> object:
@@ -99,6 +120,12 @@ FORMS: dict[str, Form] = {
         for k in range(K):
             C[i, j] += A[i, k] * B[k, j]
 """, _product, 3),
+    "product, flat arrays": Form("A: M * K; B: K * N; C: M * N", """
+    for i, j in T.grid(M, N):
+        C[i * N + j] = T.float32(0)
+        for k in range(K):
+            C[i * N + j] += A[i * K + k] * B[k * N + j]
+""", _flat),
     "product, an accumulator": Form(PRODUCT, """
     for i in range(M):
         for j in range(N):
@@ -272,15 +299,16 @@ FORMS: dict[str, Form] = {
 
 def _arguments(form: Form) -> list[Any]:
     rng = np.random.default_rng(0)
-    shapes = [one.split(": ")[1].split(", ") for one in form.arrays.split("; ")]
-    return [rng.standard_normal([form.side] * len(shape), dtype=np.float32) for shape in shapes]
+    shapes = [[form.side ** len(dim.split(" * ")) for dim in shape] for shape in form.shapes]
+    return [rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
 
 
 def compared(form: Form, known: bool) -> dict[str, Call]:
     """The candidates. Raises AssertionError where they differ by more than the order of sums explains."""
     func, target = parse(form.text(known)), tl.Target("llvm", num_threads=1)
     kernels = {"auto": tl.build(func, target), "as written": tl.build(func, target, schedule="none")}
-    calls = {name: Call(kernel, tuple(_arguments(form))) for name, kernel in kernels.items()}
+    sizes = [] if known else [form.side] * len(form.sizes)
+    calls = {name: Call(kernel, (*sizes, *_arguments(form))) for name, kernel in kernels.items()}
     calls["numpy"] = Call(form.numpy, tuple(_arguments(form)))
     for call in calls.values():
         call()

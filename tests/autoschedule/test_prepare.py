@@ -237,3 +237,56 @@ def test_a_product_by_one_column_is_one_by_a_vector(rows: str) -> None:
     tl.build(by_column)(a, b, got)
     tl.build(by_vector, schedule="none")(a, b[:, 0].copy(), want)
     np.testing.assert_array_equal(got[:, 0], want)
+
+
+FLAT = {
+    "the sum in place": """
+    for i, j in T.grid(m, n):
+        C[i * n + j] = 0
+        for p in range(k):
+            C[i * n + j] = C[i * n + j] + A[i * k + p] * B[p * n + j]
+""",
+    "an update": """
+    for i, j, p in T.grid(m, n, k):
+        C[i * n + j] = C[i * n + j] + A[i * k + p] * B[p * n + j]
+""",
+    "rows by rows": """
+    for i, j, p in T.grid(m, n, k):
+        C[i * n + j] = C[i * n + j] + A[p + k * i] * B[j * k + p]
+""",
+}
+
+
+def flat(body: str, *extents: str) -> str:
+    arrays = ", ".join(f'{name}: T.Buffer(({extent},), "float32")' for name, extent in zip("ABC", extents, strict=True))
+    return f"@T.prim_func\ndef f(m: T.int32, n: T.int32, k: T.int32, {arrays}):\n    {body.strip()}\n"
+
+
+@pytest.mark.parametrize("form", FLAT)
+def test_arrays_that_the_program_flattened(form: str) -> None:
+    func = parse(flat(FLAT[form], "m * k", "n * k" if form == "rows by rows" else "k * n", "m * n"))
+    found = planned(func, ONE)
+    assert [nest.recipe for nest in found.nests] == ["contraction of any size"]
+    kernels = [tl.build(one, "llvm -num_threads=1", schedule="none") for one in (found.written, found.function)]
+    rng = np.random.default_rng(5)
+    for m, n, k in ((40, 70, 33), (13, 1, 5), (1, 33, 1), (12, 32, 0), (0, 4, 9), (5, 0, 3), (-2, -3, -4), (-1, -1, 5)):
+        if min(m * k, k * n, m * n) < 0:
+            continue
+        given = [rng.standard_normal(size, "float32") for size in (m * k, k * n, m * n)]
+        results = []
+        for kernel in kernels:
+            results.append(given[2].copy())
+            kernel(m, n, k, given[0], given[1], results[-1])
+        assert results[0].tobytes() == results[1].tobytes(), (m, n, k)
+
+
+def test_arrays_are_seen_in_their_dimensions_only_where_every_access_is() -> None:
+    def kinds(text: str) -> list[str]:
+        ahead = prepared(parse(text))
+        return [] if ahead is None else [one.instruction.kind.method for one in ahead.steps]
+
+    body = "for i, j in T.grid(m, n):\n        C[i * n + j] = A[i * n + j] + B[j]"
+    assert kinds(flat(body, "m * n", "n", "m * n")) == ["unflatten", "unflatten"]
+    assert kinds(flat(body + "\n    A[k] = 0", "m * n", "n", "m * n")) == ["unflatten"]
+    assert kinds(flat(body, "m * n", "n", "n * m")) == ["unflatten", "unflatten"]
+    assert kinds(flat(body.replace("* n +", "* 8 +").replace("(m, n)", "(m, 8)"), "m * 8", "8", "m * 8")) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tirlower as tl
 from tirlower.autoschedule.classify import nests_of
-from tirlower.autoschedule.versions import enough_work, in_parallel, said, where_wide
+from tirlower.autoschedule.versions import enough_work, in_parallel, said, where_some, where_wide
 from tirlower.script import parse
 
 ROWS = """
@@ -64,3 +64,19 @@ def f(n: T.int32, m: T.int32, k: T.int32, A: T.Buffer((1,), "int32")):
     sch.specialize(i, enough_work(nests_of(func), 1e-3))
     text = str(sch.mod["main"])
     assert 'T.Cast("float64", n) * T.Cast("float64", m) * T.Cast("float64", k) >= T.float64(' in text
+
+
+def test_sizes_that_may_be_below_zero_are_told_apart_once():
+    text = """
+def f(k: T.int32, l: T.int32, A: T.Buffer(("n", 8), "float32")):
+    for i, j, p, q in T.grid(n, k, l, 8):
+        A[i, q] = A[i, q] + T.float32(1)
+"""
+    func = parse(text)
+    nest = nests_of(func)[0]
+    sch = tl.Schedule(func)
+    where_some(sch, sch.loop("i"), nest.scop.space, nest.loops)
+    assert "if k >= 1 and l >= 1:" in str(sch.mod["main"]) and str(sch.mod["main"]).count("if ") == 1
+    sch = tl.Schedule(func)
+    where_some(sch, sch.loop("i"), nest.scop.space, [nest.loops[0], nest.loops[3]])
+    assert not list(sch.steps[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -310,3 +311,51 @@ def f(X: T.Buffer((1,), "int64"), A: T.Buffer((64,), "float32"), B: T.Buffer((8,
     for at in (-1, 57, 2000000, 2**62, 2**63 - 1, -(2**63)):
         with pytest.raises(IndexError, match="outside the memory of A"):
             kernel(np.array([at]), source, found)
+
+
+@pytest.mark.parametrize(
+    ("extent", "shape", "proved"),
+    [
+        ("m * n", "m, n", True),
+        ("n * m", "m, n", True),
+        ("m * n + m", "m, n + 1", True),
+        ("m * (n + 1)", "m, n", False),  # m may be below zero
+        ("m * n - 1", "m, n", False),
+        ("m * n // 2 * 2", "m, n", False),
+        ("n", "m, n", False),
+    ],
+)
+def test_a_view_of_as_many_elements_as_a_parameter(extent: str, shape: str, proved: bool) -> None:
+    m, n = 3, 4
+    text = f"""
+    @T.prim_func
+    def f(m: T.int32, n: T.int32, A: T.Buffer(({extent},), "float32")):
+        V = T.decl_buffer(({shape}), "float32", data=A.data)
+        for i, j in T.grid(m, n):
+            V[i, j] = T.float32(1)
+    """
+    kernel = tl.build(parse(dedent(text)))
+    assert bool(kernel.report().guarded) != proved, kernel.report()
+    size = eval(extent, {"m": m, "n": n})
+    given = np.zeros(size, "float32")
+    if size < m * n:
+        with pytest.raises(IndexError, match="outside the memory of A"):
+            kernel(m, n, given)
+    else:
+        kernel(m, n, given)
+        assert given.sum() == m * n
+    for sizes in ((1 << 16, 1 << 16), (1 << 16, 1 << 15)):
+        with pytest.raises(tl.ArgumentError):
+            kernel(*sizes, np.zeros(0, "float32"))
+
+
+def test_what_is_allocated_may_have_wrapped() -> None:
+    @T.prim_func
+    def f(m: T.int32, n: T.int32, A: T.Buffer((1,), "float32")):
+        B = T.alloc_buffer((m * n,), "float32")
+        V = T.decl_buffer((m, n), "float32", data=B.data)
+        for i, j in T.grid(m, n):
+            V[i, j] = T.float32(1)
+        A[0] = V[0, 0]
+
+    assert tl.build(f).report().guarded

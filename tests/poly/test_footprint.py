@@ -7,6 +7,7 @@ from tests.poly.nests import random_nest
 from tirlower.diagnostics import TirError
 from tirlower.poly import extract, footprint
 from tirlower.poly.footprint import Footprint
+from tirlower.script import parse
 from tirlower.script import tir as T
 
 
@@ -119,3 +120,17 @@ def test_a_buffer_that_is_not_accessed_is_an_error():
         footprint(f, "B", at="i")
     with pytest.raises(TirError, match="'A'"):
         footprint(extract(f), "A", writes=False)
+
+
+def test_conditions_of_too_many_cases_are_told():
+    text = " or ".join(f"(i != {n} and i != {n + 1})" for n in range(0, 60, 2))
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((64,), "int32")):
+    for i in range(64):
+        if {text}:
+            if {text.replace("!=", "<").replace("or", "and", 7)}:
+                A[i] = 1
+""")
+    with pytest.raises(TirError, match=r"the conditions around .*A.* have too many cases"):
+        footprint(func, "A").extents

@@ -171,3 +171,52 @@ def test_what_is_extracted_does_not_grow_with_the_module(verb: str, monkeypatch:
         STEPS[verb](sch, block, sch.get_loops(block))
         counts.append([*sizes])
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    ("over", "where", "stmt", "legal"),
+    [
+        ("A", "LAST", "V[0] = B[7, 7]", True),
+        ("A", "AFTER", "V[i * 8] = 4", True),
+        ("A", "AFTER", "V[i * 8] = B[i, 3]", True),
+        ("A", "BEFORE", "V[i * 8] = B[i, 3]", False),
+        ("A", "BEFORE", "V[63 - i] = n", True),
+        ("B", "AFTER", "A[i, 0] = V[i * 8 + 3]", False),
+        ("B", "BEFORE", "V[i * 8] = 3", True),
+        ("B", "LAST", "A[0, 0] = V[63]", False),
+        ("C", "AFTER", "A[i, 0] = V[i * 8 + 3]", True),
+        ("C", "BEFORE", "V[i * 8] = 3", True),
+        ("X", "AFTER", "V[i] = B[i, 0]", True),
+    ],
+)
+def test_views_of_memory_beside(over: str, where: str, stmt: str, legal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = Compared(monkeypatch)
+    view = f'V = T.decl_buffer((64,), "int32", data={over}.data)'
+    lines = BESIDE.replace("FIRST", view).replace(where, stmt).splitlines()
+    sch: Any = tl.Schedule(parse("\n".join(line for line in lines if line.strip() not in {"BEFORE", "AFTER", "LAST"})))
+    for kind, given in (
+        ("compute_inline", ("B",)),
+        ("stage_mem", (sch.loop("C/j"), "B")),
+        ("fission", (sch.loop("i"),)),
+        ("cache_write", ("B", 0, "local")),
+    ):
+        found = sch.can(kind, *given)
+        assert kind != "compute_inline" or found.proved is legal, found
+    assert compared.counts.total()
+
+
+def test_one_run_is_asked_about_under_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = Compared(monkeypatch)
+    sch: Any = tl.Schedule(
+        parse("""
+@T.prim_func
+def f(m: T.int32, n: T.int32, A: T.Buffer((m * n,), "int32"), C: T.Buffer((m * n,), "int32")):
+    V = T.decl_buffer((m, n), "int32", data=A.data)
+    W = T.decl_buffer((m, n), "int32", data=C.data)
+    for i in range(m):
+        for j in range(n):
+            W[i, j] = V[i, j] + W[i, j]
+""")
+    )
+    sch.stage_mem(sch.loop("j"), "W")
+    assert compared.counts["near proved"] == 1

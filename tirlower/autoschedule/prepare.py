@@ -1,13 +1,15 @@
 """What stands before the recipes: a function whose nests are plain loops, as far as a few steps make them so.
 
-Blocks with loops in them become these loops, loops of one iteration inside of others go, and a scalar that lies outside of the
-loop that it serves becomes one of each of its iterations. Nests are as fast with them as without, but no recipe knows them. What no recipe takes may be cut into nests that
+Blocks with loops in them become these loops, loops of one iteration inside of others go, arrays that the program flattened by
+sizes of the call are seen in their dimensions, and a scalar that lies outside of the loop that it serves becomes one of each of
+its iterations. Nests are as fast with them as without, but no recipe knows them. What no recipe takes may be cut into nests that
 one does.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, ParamSpec, cast
 
@@ -17,7 +19,7 @@ from tirlower.autoschedule.verbs import Verbs
 from tirlower.diagnostics import ScheduleError
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, IterKind
-from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Mul, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.query import each, has, mentions
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BufferStore, For, ForKind, Seq, Stmt
@@ -28,6 +30,9 @@ from tirlower.schedule.schedule import Schedule
 __all__ = ["cut", "depth_of_cut", "prepared", "where_all_is_inside"]
 
 P = ParamSpec("P")
+
+DIMS: Final = 4
+"""Sizes of which the extent of a flat array may be the product for its dimensions to be looked for."""
 
 OWN: Final = 1 << 16
 """Elements of an array that takes the place of a scalar of each iteration."""
@@ -60,7 +65,8 @@ def prepared(func: PrimFunc) -> Schedule | None:
     named = [loop for loop in each(For, *roots) if _names_operands(loop)]
     once = [(one, root) for root in roots for one in asked_once(root)]
     single = [loop for root in roots for loop in each(For, root.body) if _is_of_one_iteration(loop)]
-    if not blocks and not named and not once and not single and not any(True for _ in _scalars(func)):
+    flat = {buffer.name: shapes for buffer in func.buffers if (shapes := _shapes_of(buffer))} if roots else {}
+    if not blocks and not named and not once and not single and not flat and not any(True for _ in _scalars(func)):
         return None
     sch = Schedule(func)
     verbs = cast("Verbs", sch)
@@ -79,6 +85,7 @@ def prepared(func: PrimFunc) -> Schedule | None:
         else:
             sch.become(earlier)
     taken += sum(_is_taken(verbs.simplify, loop) for loop in alone)
+    taken += sum(any(_is_taken(verbs.unflatten, name, shape) for shape in shapes) for name, shapes in flat.items())
     now = sch.mod["main"]
     selected, found = selectors(now), list(_scalars(now))
     places = [verbs.loop(selected[id(loop)]) for _, loop in found]
@@ -177,6 +184,22 @@ def _names_operands(loop: For) -> bool:
     if not names or not all(isinstance(one, Bind) and not has(Call, one.value) for one in names):
         return False
     return isinstance(last, BufferStore) and any(load.buffer is last.buffer for load in each(BufferLoad, last.value))
+
+
+def _shapes_of(buffer: Buffer) -> list[str]:
+    """The shapes that a flat array may have been, where its extent is a product of sizes: ``m * n`` elements are m rows, or n."""
+    factors = [*_factors(buffer.shape[0])] if len(buffer.shape) == 1 else []
+    if not 1 < len(factors) <= DIMS or all(isinstance(one, IntImm) for one in factors[1:]):
+        return []
+    return [", ".join(map(str, order)) for order in dict.fromkeys(itertools.permutations(factors))]
+
+
+def _factors(extent: Expr) -> Iterator[Expr]:
+    if isinstance(extent, Mul):
+        yield from _factors(extent.a)
+        yield from _factors(extent.b)
+    else:
+        yield extent
 
 
 def _is_of_one_iteration(loop: For) -> bool:

@@ -108,6 +108,9 @@ class Verbs(Protocol):
     def unroll(self, loop: LoopRV) -> None:
         """Write a loop out."""
 
+    def unflatten(self, buffer: str, shape: str) -> None:
+        """See a parameter of one dimension in several."""
+
     def expand(self, buffer: str, loop: LoopRV) -> None:
         """Allocate what each iteration of a loop allocates once in front of it."""
 

@@ -10,9 +10,10 @@ from tirlower.autoschedule.verbs import Verbs
 from tirlower.ir.expr import Expr
 from tirlower.ir.stmt import For
 from tirlower.poly import Loop
+from tirlower.poly.affine import Space
 from tirlower.schedule.handles import LoopRV
 
-__all__ = ["enough_work", "in_parallel", "said", "where_wide"]
+__all__ = ["enough_work", "in_parallel", "said", "where_some", "where_wide"]
 
 
 def enough_work(nests: Iterable[Nest], seconds: float, least: float = PARALLEL_SECONDS) -> str:
@@ -66,6 +67,18 @@ def where_wide(sch: Verbs, where: LoopRV, loop: Loop, size: int) -> None:
     caller alone knows that, what is written stays beside it for fewer iterations."""
     if extent_of(loop) is None and isinstance(loop.node, For) and same_for_all(loop):
         sch.specialize(where, f"{loop.node.extent} >= {size}")
+
+
+def where_some(sch: Verbs, where: LoopRV, space: Space, loops: Iterable[Loop]) -> None:
+    """Go on with what stands in a loop where each of some loops, of the nest as it was written, runs at all: of a size that may
+    be below zero, as that of a view of flat memory, each proof has to tell the cases apart. What is written stays for the rest."""
+    sizes = [
+        str(loop.node.extent)
+        for loop in loops
+        if isinstance(loop.node, For) and loop.extent is not None and space.interval(loop.extent)[0] < 0
+    ]
+    if sizes:
+        sch.specialize(where, " and ".join(f"{size} >= 1" for size in dict.fromkeys(sizes)))
 
 
 def said(nests: Sequence[Nest], seconds: float, least: float = PARALLEL_SECONDS) -> str:

@@ -7,14 +7,14 @@ an allocation owns, and can state more than there is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tirlower.analysis.purity import side_effect
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, BufferRegion
 from tirlower.ir.dtype import DataType
-from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const, is_const_int
+from tirlower.ir.expr import Add, BufferLoad, Call, Expr, Mul, Sub, Var, const, is_const_int
 from tirlower.ir.functor import pre_order_visit
 from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
@@ -82,18 +82,25 @@ def _wide(value: Expr) -> Expr:
     return build.cast("int64", value)
 
 
-def _ends(buffer: Buffer) -> tuple[Expr, Expr]:
+def _whole(extent: Expr) -> Expr:
+    """An extent of a parameter in 64 bits: a call is refused where a sum or product in it leaves its type."""
+    if isinstance(extent, (Add, Sub, Mul)) and extent.dtype.is_int:
+        return type(extent)(_whole(extent.a), _whole(extent.b))
+    return _wide(extent)
+
+
+def _ends(buffer: Buffer, wide: Callable[[Expr], Expr] = _wide) -> tuple[Expr, Expr]:
     """The offsets in elements of the first element of a buffer that has some, and of what is past its last."""
     first = last = _wide(buffer.elem_offset)
     if buffer.strides:
         for extent, stride in zip(buffer.shape, buffer.strides, strict=True):
-            reach = build.mul(build.sub(_wide(extent), const(1, "int64")), _wide(stride))
+            reach = build.mul(build.sub(wide(extent), const(1, "int64")), _wide(stride))
             first = build.add(first, build.min_(reach, const(0, "int64")))
             last = build.add(last, build.max_(reach, const(0, "int64")))
         return first, build.add(last, const(1, "int64"))
     span: Expr = const(1, "int64")
     for extent in buffer.shape:
-        span = build.mul(span, _wide(extent))
+        span = build.mul(span, wide(extent))
     return first, build.add(last, span)
 
 
@@ -107,6 +114,7 @@ class _Finder(FactMutator):
     def __init__(self, scop: Scop, own: Iterable[Buffer], wanted: set[Buffer]) -> None:
         super().__init__(scop.func)
         self.roots = scop.pointers
+        self.parameters = {*scop.func.buffers}
         self.owners: dict[Var, Buffer] = {}
         for buffer in own:
             self.owners.setdefault(buffer.data, buffer)
@@ -200,7 +208,7 @@ class _Finder(FactMutator):
             return
         mine, theirs = _bytes(view), _bytes(owner)
         first, last = _ends(view)
-        have = _times(_ends(owner)[1], theirs)
+        have = _times(_ends(owner, _whole if owner in self.parameters else _wide)[1], theirs)
         begin = build.add(_times(first, mine), shift)
         end = build.add(_times(last, mine), shift)
         prove = self.analyzer.can_prove

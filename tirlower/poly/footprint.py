@@ -8,7 +8,7 @@ from functools import cached_property
 from tirlower.diagnostics import TirError
 from tirlower.ir import Buffer, Expr, For, PrimFunc, Range, Var, While
 from tirlower.ir.cancel import linear_difference
-from tirlower.poly.constraint_system import BOTH, SINK, System
+from tirlower.poly.constraint_system import BOTH, SINK, System, TooManyCases
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
 from tirlower.poly.from_isl import expression_of
@@ -35,7 +35,7 @@ class Footprint:
 
     @cached_property
     def elements(self) -> isl.Set:
-        """The set (see the class). Raises ImportError without islpy."""
+        """The set (see the class). Raises ImportError without islpy, and :class:`TirError` for conditions of too many cases."""
         result = self._of(self.accesses[0])
         for access in self.accesses[1:]:
             result = result.union(self._of(access))
@@ -56,7 +56,14 @@ class Footprint:
                 system.add_same(access.indices[n], single(axis))
             elif extent.is_constant:
                 system.add_before(single(axis), extent)
-        return set_of(scop, system, keys, fixed=[loop.var for loop in self.fixed])
+        try:
+            return set_of(scop, system, keys, fixed=[loop.var for loop in self.fixed])
+        except TooManyCases as error:
+            raise TirError(
+                f"the conditions around {access.text} have too many cases",
+                origin="poly.footprint",
+                help="say with T.assume(…) what holds of the sizes",
+            ) from error
 
     @cached_property
     def extents(self) -> tuple[int | None, ...]:

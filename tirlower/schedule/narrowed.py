@@ -271,8 +271,9 @@ class _Around:
                 self.allocated.add(stmt.buffer.data)
                 self.kept[-1].append(stmt)
             return True
-        if isinstance(stmt, DeclBuffer):
-            return False
+        if isinstance(stmt, DeclBuffer):  # of memory that is told by itself
+            self.kept[-1].append(stmt)
+            return not _loads(*stmt.buffer.shape, *stmt.buffer.strides, stmt.buffer.elem_offset)
         if isinstance(stmt, (Bind, Evaluate)) and not _loads(stmt.value):
             self.kept[-1].append(stmt)
         if isinstance(stmt, Bind):

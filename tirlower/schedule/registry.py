@@ -93,6 +93,7 @@ _WHERE: Final = {
     "reindex_cache_read": ("ReindexCacheRead", "memory.reindex_cache"),
     "reindex_cache_write": ("ReindexCacheWrite", "memory.reindex_cache"),
     "expand": ("Expand", "memory.expand"),
+    "unflatten": ("Unflatten", "memory.unflatten"),
     "materialize": ("Materialize", "memory.materialize"),
     "lift_alloc": ("LiftAlloc", "memory.lift_alloc"),
     "privatize": ("Privatize", "memory.lift_alloc"),

@@ -225,7 +225,7 @@ class Step:
                         analyzer.bind(one.var, one.value)
         return analyzer
 
-    def refuse(self, message: str, at: Stmt | None = None, help: str | None = None) -> NoReturn:
+    def refuse(self, message: str, at: Stmt | Expr | None = None, help: str | None = None) -> NoReturn:
         """Raise :class:`NotApplicable`."""
         raise NotApplicable(
             message, labels=[Label(at.span)] if at is not None and at.span is not None else [], help=help

@@ -29,7 +29,7 @@ from tirlower.autoschedule.recipes.contraction_facts import (
 )
 from tirlower.autoschedule.recipes.contraction_steps import Tile
 from tirlower.autoschedule.verbs import Verbs
-from tirlower.autoschedule.versions import in_parallel, said, where_wide
+from tirlower.autoschedule.versions import in_parallel, said, where_some, where_wide
 from tirlower.ir.expr import IntImm
 from tirlower.ir.stmt import For
 from tirlower.machine.processor import Processor
@@ -120,6 +120,7 @@ class UnknownContraction(Contraction):
         if facts.form == "block":  # the init is the sum's first step: of a sum of nothing there is none
             for loop in facts.sums:
                 where_wide(sch, loops[facts.nest.loops[0]], loop, 1)
+        where_some(sch, loops[facts.nest.loops[0]], facts.nest.scop.space, facts.update.loops)
         if plan.large:  # the tiles as they are for the other calls
             unit = sch.add_unit_loop(loops[facts.nest.loops[0]])
             sch.specialize(unit, where_large(facts, plan.large))

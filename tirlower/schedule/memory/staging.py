@@ -47,6 +47,7 @@ __all__ = [
     "box_of",
     "buffer_named",
     "copy_nest",
+    "expressions",
     "no_pointers",
     "redirect",
     "stage",
@@ -459,6 +460,11 @@ def _parts(text: str) -> list[str]:
             parts.append(text[last:at])
             last = at + 1
     return [*parts, text[last:]]
+
+
+def expressions(text: str, names: dict[str, Var]) -> list[Expr]:
+    """Expressions that commas part: ``"m, n // 2"``. Raises :class:`BadArgument`."""
+    return [_expression(part, names) for part in _parts(text)]
 
 
 def _expression(text: str, names: dict[str, Var]) -> Expr:
