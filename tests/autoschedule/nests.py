@@ -1,12 +1,15 @@
 """Random programs of naive loops, as people write them: products, chains, sweeps, sums, transposes, triangles, scatters, in any
-order of their loops, windows, padding, at sizes that are numbers or come with the call. ``python -m tests.autoschedule.nests --count 3000`` builds each as a
+order of their loops, windows, padding, at sizes that are numbers or come with the call, of arrays that are flat now and then. ``python -m tests.autoschedule.nests --count 3000`` builds each as a
 build does by default and as it is written, on a stated machine, and compares the bytes that calls leave, arrays that overlap included.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import math
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +42,7 @@ class Nests:
     text: str = ""
     params: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
+    scalars: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -59,6 +63,9 @@ class Nests:
         if rng.random() < 0.1:
             body = [f"for t in range({rng.randrange(1, 4)}):", *("    " + line for line in body)]
         self.text = "\n".join([f"def f({self._head()}):", *("    " + line for line in body)])
+        # Of a draw of its own: the programs of the seeds stay what they are.
+        if self.symbolic and random.Random(f"flat {self.seed}").random() < 0.4:
+            self._flatten()
 
     def _head(self) -> str:
         shown = [
@@ -67,13 +74,23 @@ class Nests:
         ]
         return ", ".join(shown)
 
+    def _flatten(self) -> None:
+        """Let the program compute the subscripts of its arrays itself; the sizes are parameters then."""
+        shapes = {name: shape for name, _, shape in self.params}
+        self.scalars = list(dict.fromkeys(dim for shape in shapes.values() for dim in shape if not dim.isdigit()))
+        self.params = [(name, dtype, (" * ".join(shape),)) for name, dtype, shape in self.params]
+        head = [f"{name}: T.int32" for name in self.scalars]
+        head += [f'{name}: T.Buffer(({shape},), "{dtype}")' for name, dtype, (shape,) in self.params]
+        body = ast.unparse(_Flat(shapes).visit(ast.parse(self.text)))
+        self.text = f"def f({', '.join(head)}):" + body.partition(":\n")[2].join(("\n", ""))
+
     def extent(self, size: str) -> str:
         """A size in the head: a name of its own where the call brings it."""
         return f'"{size}"' if self.symbolic and not size.isdigit() else str(self.size(size))
 
     def size(self, name: str) -> int:
-        """A size in a call: a name's, or a number itself."""
-        return int(name) if name.isdigit() else self.sizes[name]
+        """A size in a call: a name's, or a number itself; of a flat array the product of some."""
+        return math.prod(int(one) if one.isdigit() else self.sizes[one] for one in name.split(" * "))
 
     def bound(self, size: str) -> str:
         """A size in a loop."""
@@ -387,6 +404,23 @@ KINDS = (
 )  # fmt: skip
 
 
+class _Flat(ast.NodeTransformer):
+    """``A[i, j]`` as ``A[i * n + j]``."""
+
+    def __init__(self, shapes: Mapping[str, tuple[str, ...]]) -> None:
+        self.shapes = shapes
+
+    def visit_Subscript(self, op: ast.Subscript) -> ast.AST:
+        self.generic_visit(op)
+        if isinstance(op.value, ast.Name) and isinstance(op.slice, ast.Tuple) and op.value.id in self.shapes:
+            place, *others = op.slice.elts
+            for index, size in zip(others, self.shapes[op.value.id][1:], strict=True):
+                scaled = ast.BinOp(place, ast.Mult(), ast.parse(size, mode="eval").body)
+                place = ast.BinOp(scaled, ast.Add(), index)
+            op.slice = place
+        return op
+
+
 def check(seed: int) -> bool:
     """Build and call a program by default and as written; whether a schedule was taken. Raises AssertionError where they differ."""
     program = Nests(seed)
@@ -409,9 +443,12 @@ def check(seed: int) -> bool:
     if same:  # two parameters are one array
         a, b = same[seed % len(same)]
         calls.append([b if at == a else at for at in calls[0]])
+    sizes = [program.sizes[name] for name in program.scalars]
     for call in calls:
         ones, others = ([one.copy() for one in first] for _ in range(2))
-        errors = [_called(kernel, [mine[at] for at in call]) for kernel, mine in ((plain, ones), (made, others))]
+        errors = [
+            _called(kernel, [*sizes, *(mine[at] for at in call)]) for kernel, mine in ((plain, ones), (made, others))
+        ]
         assert errors[0] == errors[1], f"seed {seed}, call {call}: {errors}:\n{program.text}\n{made.schedule}"
         for at, (one, other) in enumerate(zip(ones, others, strict=True)):
             if exact:

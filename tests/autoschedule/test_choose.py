@@ -12,6 +12,7 @@ import pytest
 
 import tirlower as tl
 from tests.autoschedule.scheduled import AVX2
+from tirlower.autoschedule import choose
 from tirlower.autoschedule.choose import autoschedule, replayed
 from tirlower.autoschedule.classify import Nest
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
@@ -167,3 +168,20 @@ def _calls(nests: int, statement: str) -> int:
 def test_what_a_function_costs_is_what_its_nests_cost(statement: str) -> None:
     """Nests that share memory, each of which may be the first stage of a chain of all behind it."""
     assert _calls(260, statement) < 2.6 * _calls(130, statement)
+
+
+def test_a_question_that_takes_too_long_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recipe may ask what isl works at for half a minute; there are others, and the program is right as it is written."""
+    text = """
+def f(A: T.Buffer(("m", "k"), "float32"), B: T.Buffer(("k", "n"), "float32"), C: T.Buffer(("m", "n"), "float32")):
+    for i, j, p in T.grid(m, n, k):
+        C[i, j] = C[i, j] + A[i, p] * B[p, j]
+"""
+    processor = Processor.of(AVX2)
+    monkeypatch.setattr(choose, "OPERATIONS", 1)
+    [nest] = autoschedule(IRModule({"f": parse(text)}), processor).nests
+    assert nest.recipe == "loops" and "no contraction of any size: stage_mem" in "\n".join(nest.lines())
+    assert "isl gave up" in nest.lines()[-1]
+    monkeypatch.undo()
+    [nest] = autoschedule(IRModule({"f": parse(text)}), processor).nests
+    assert nest.recipe == "contraction of any size"

@@ -13,7 +13,7 @@ from tirlower.ir import PrimFunc, Var
 from tirlower.ir.query import each
 from tirlower.ir.stmt import BufferStore
 from tirlower.poly import Scop, extract
-from tirlower.poly.same_values import same_values
+from tirlower.poly.same_values import _Question, at_most, same_values
 from tirlower.poly.scop import Statement
 from tirlower.poly.twins import Handed, Twin
 from tirlower.poly.verdict import Verdict
@@ -170,3 +170,21 @@ def f(A: T.Buffer((23, 31), "int32"), C: T.Buffer((23,), "int32")):
         except UnprovedStep:
             seen.add("unknown")
     assert seen == {"proved", "unknown"}
+
+
+def test_questions_stop_after_so_much_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Question, "by_boxes", lambda *_: None)  # the ways that ask isl nothing
+    sch: Any = tl.Schedule(
+        parse("""
+@T.prim_func
+def f(A: T.Buffer(("n",), "int32"), C: T.Buffer(("n",), "int32")):
+    for i in range(n):
+        C[i] = A[i] + A[n - 1 - i]
+""")
+    )
+    with at_most(1_000_000), at_most(1):
+        given_up = sch.can("stage_mem", sch.loop("i"), "A")
+    assert given_up.status == "unknown" and "isl gave up" in given_up.reason
+    with pytest.raises(ZeroDivisionError), at_most(1):
+        raise ZeroDivisionError
+    assert sch.can("stage_mem", sch.loop("i"), "A").proved

@@ -25,6 +25,7 @@ from tirlower.diagnostics import ScheduleError, TransformError
 from tirlower.ir.annotations import ELSEWHERE, NOALIAS
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.machine.processor import Processor
+from tirlower.poly.same_values import at_most
 from tirlower.schedule.report import exactness_of
 from tirlower.schedule.schedule import Schedule
 from tirlower.schedule.trace import Trace
@@ -42,6 +43,9 @@ CUT = 0.5
 
 CUTS = 8
 """Nests of a function that are cut to see what recipes make of the parts: the function is looked at anew for each."""
+
+OPERATIONS = 5_000_000
+"""isl's operations for one question of a recipe, some seconds: the longest that prove anything take half, and there are other recipes."""
 
 AT_BORDER = "it is what conditions decide at the ends of loops"
 """Why a part of a nest is left as written."""
@@ -135,7 +139,8 @@ def autoschedule(
     for key, func in mod.functions.items():
         if ELSEWHERE in func.attrs or calls_of(func):  # a schedule is of one function, and calls name others
             continue
-        functions[key] = found = _function(func, processor, recipes, any_order, least)
+        with at_most(OPERATIONS):
+            functions[key] = found = _function(func, processor, recipes, any_order, least)
         made[key] = found.function
     changed = any(made[key] is not func for key, func in mod.functions.items())
     return Scheduled(IRModule(made, dict(mod.attrs)) if changed else mod, functions)

@@ -10,7 +10,9 @@ writes between the old place and the new one, results that are overwritten or ne
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,10 +43,12 @@ from tirlower.poly.twins import Handed, Matching, Twin
 from tirlower.poly.value_witness import ASSUME, refuted
 from tirlower.poly.verdict import PROVED, Verdict
 
-__all__ = ["Handed", "Twin", "same_values"]
+__all__ = ["Handed", "Twin", "at_most", "same_values"]
 
 MAX_OPERATIONS = 20_000_000
-"""isl's operations for one question: some seconds; a tiled product with two packed operands takes a hundredth."""
+"""isl's operations for one question: some ten seconds; a tiled product with two packed operands takes a hundredth."""
+
+_MOST: ContextVar[int] = ContextVar("isl's operations for one question", default=MAX_OPERATIONS)
 
 MAX_CHAIN = 12
 """Through how many copies a value is followed."""
@@ -76,7 +80,7 @@ def same_values(
         return Verdict("unknown", "islpy is not installed, which would tell (pip install islpy)")
     context = isl.DEFAULT_CONTEXT
     limit = context.get_max_operations()
-    context.set_max_operations(MAX_OPERATIONS)
+    context.set_max_operations(_MOST.get())
     context.reset_operations()
     try:
         question = _Question(before, after, dict(twins), set(copies), where or {}, also)
@@ -99,6 +103,16 @@ def same_values(
     finally:
         context.set_max_operations(limit)
         context.reset_operations()
+
+
+@contextmanager
+def at_most(operations: int) -> Iterator[None]:
+    """In the block questions take so many of isl's operations, and are unknown beyond: of one who has other ways to try."""
+    before = _MOST.set(operations)
+    try:
+        yield
+    finally:
+        _MOST.reset(before)
 
 
 class _Question:
