@@ -290,3 +290,5 @@ def test_arrays_are_seen_in_their_dimensions_only_where_every_access_is() -> Non
     assert kinds(flat(body + "\n    A[k] = 0", "m * n", "n", "m * n")) == ["unflatten"]
     assert kinds(flat(body, "m * n", "n", "n * m")) == ["unflatten", "unflatten"]
     assert kinds(flat(body.replace("* n +", "* 8 +").replace("(m, n)", "(m, 8)"), "m * 8", "8", "m * 8")) == []
+    many = "\n        ".join([body.partition("\n")[0], *["C[i * n + j] = C[i * n + j] + A[i * n + j]"] * 100])
+    assert kinds(flat(many, "m * n", "n", "m * n")) == []

@@ -31,6 +31,9 @@ __all__ = ["cut", "depth_of_cut", "prepared", "where_all_is_inside"]
 
 P = ParamSpec("P")
 
+ACCESSES: Final = 256
+"""Accesses of flat arrays, each of which takes some proofs, that a function may have for their dimensions to be looked for."""
+
 DIMS: Final = 4
 """Sizes of which the extent of a flat array may be the product for its dimensions to be looked for."""
 
@@ -65,7 +68,7 @@ def prepared(func: PrimFunc) -> Schedule | None:
     named = [loop for loop in each(For, *roots) if _names_operands(loop)]
     once = [(one, root) for root in roots for one in asked_once(root)]
     single = [loop for root in roots for loop in each(For, root.body) if _is_of_one_iteration(loop)]
-    flat = {buffer.name: shapes for buffer in func.buffers if (shapes := _shapes_of(buffer))} if roots else {}
+    flat = _flat(func) if roots else {}
     if not blocks and not named and not once and not single and not flat and not any(True for _ in _scalars(func)):
         return None
     sch = Schedule(func)
@@ -184,6 +187,13 @@ def _names_operands(loop: For) -> bool:
     if not names or not all(isinstance(one, Bind) and not has(Call, one.value) for one in names):
         return False
     return isinstance(last, BufferStore) and any(load.buffer is last.buffer for load in each(BufferLoad, last.value))
+
+
+def _flat(func: PrimFunc) -> dict[str, list[str]]:
+    """The arrays of a function that it may have flattened, with the shapes that they may have been."""
+    shapes = {buffer: _shapes_of(buffer) for buffer in func.buffers}
+    accesses = [one for one in each((BufferLoad, BufferStore), func.body) if shapes.get(one.buffer)]
+    return {one.name: found for one, found in shapes.items() if found} if len(accesses) <= ACCESSES else {}
 
 
 def _shapes_of(buffer: Buffer) -> list[str]:

@@ -102,3 +102,15 @@ def test_wrong_arguments() -> None:
     two = ROWS.replace("A[i * n + j]", "M[i, j]")
     text = program(two).replace("A: T.Buffer((m * n,)", "M: T.Buffer((m, n)")
     refused(text, lambda sch: sch.unflatten("M", "n, m"), NotApplicable, "several dimensions")
+
+
+def test_names_that_there_are_already() -> None:
+    text = program(ROWS).replace("B: T.Buffer((m * n * k,)", "A_nd: T.Buffer((m * n * k,)")
+    sch = taken(text, lambda sch: sch.unflatten("A", "m, n"), inputs=SIZES)
+    assert "A_nd1[i, j] = i" in str(sch.mod["main"])
+
+
+def test_loads_in_subscripts_of_others() -> None:
+    body = "for i, j in T.grid(m, n):\n    if A[i * n + j] >= 0 and A[i * n + j] < k:\n        B[A[i * n + j]] = A[i * n + j]"
+    sch = taken(program(body), lambda sch: sch.unflatten("A", "m, n"), inputs=[s for s in SIZES if s[0] * s[1] > 1])
+    assert "B[A_nd[i, j]] = A_nd[i, j]" in str(sch.mod["main"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import BadArgument
 from tirlower.ir import build
@@ -9,7 +11,7 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Expr, FloorDiv, FloorMod, IntImm, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.query import each
-from tirlower.ir.stmt import Block, BufferStore, DeclBuffer, Seq, Stmt, seq
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, DeclBuffer, Seq, Stmt, seq
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite.fact_mutator import FactMutator
 from tirlower.schedule.kind import Kind, Slot, Takes
@@ -89,19 +91,20 @@ def _shape(step: Step, func: PrimFunc, buffer: Buffer) -> tuple[Expr, ...]:
 
 
 def _check(step: Step) -> Verdict:
-    name = function_of(step.state)
-    func = step.state.mod[name]
+    func = step.state.mod[function_of(step.state)]
     buffer = buffer_named(step, func, step["buffer"])
     if buffer not in func.buffers:
         step.refuse(f"{buffer.name} is no parameter", help="transform_layout() gives what is allocated another shape")
     if len(buffer.shape) != 1 or buffer.strides or not is_const_int(buffer.elem_offset, 0):
         step.refuse(f"{buffer.name} has several dimensions, strides or an offset of its own")
     uses, stated = step.facts.uses(func.body), step.facts.declaring(func.body)
-    views = [one.buffer for one in stated if isinstance(one, DeclBuffer)]
-    others = [one for one in (*func.buffers, *views) if one is not buffer and one.data is buffer.data]
+    made = [one.buffer for one in stated if isinstance(one, (AllocBuffer, AllocConst, DeclBuffer))]
+    others = [one for one in (*func.buffers, *made) if one is not buffer and one.data is buffer.data]
     if buffer.data in uses.pointers or others:
         step.refuse(f"the memory of {buffer.name} is used by a pointer or another view")
-    new = buffer.with_(name=f"{buffer.name}_nd", shape=_shape(step, func, buffer))
+    taken = {one.name for one in (*func.buffers, *made)}
+    name = next(one for n in itertools.count() if (one := f"{buffer.name}_nd{n or ''}") not in taken)
+    new = buffer.with_(name=name, shape=_shape(step, func, buffer))
     body = _Apart(step, func, buffer, new).visit(func.body)
     stmts = body.stmts if isinstance(body, Seq) else (body,)
     step.plan = func.with_(body=seq(DeclBuffer(new), *stmts)), body, new, buffer
