@@ -44,7 +44,11 @@ TESTS = {
     "CompactBufferAllocation": ("transforms/memory/test_compact_buffer.py",),
     "FlattenBuffer": ("transforms/memory/test_flatten_buffer.py",),
     "StorageRewrite": ("transforms/memory/test_storage_rewrite.py", "rewrite/storage/test_in_place.py"),
-    "VectorizeLoop": ("transforms/loops/test_vectorize.py",),
+    "VectorizeLoop": (
+        "transforms/loops/test_vectorize.py",
+        "transforms/loops/test_vectorize_conditions.py",
+        "transforms/loops/test_vectorize_scalable.py",
+    ),
     "UnrollLoop": ("transforms/loops/test_unroll.py",),
     "LoopPartition": ("transforms/loops/test_partition.py",),
     "CommonSubexprElimTIR": ("transforms/cleanup/test_common_subexpr.py",),
