@@ -43,7 +43,12 @@ TESTS = {
     "LowerMatchBuffer": ("transforms/blocks/test_lower_match_buffer.py",),
     "CompactBufferAllocation": ("transforms/memory/test_compact_buffer.py",),
     "FlattenBuffer": ("transforms/memory/test_flatten_buffer.py",),
-    "StorageRewrite": ("transforms/memory/test_storage_rewrite.py", "rewrite/storage/test_in_place.py"),
+    "StorageRewrite": (
+        "transforms/memory/test_storage_rewrite.py",
+        "transforms/memory/test_storage_rewrite_in_place.py",
+        "transforms/memory/test_storage_rewrite_sizes.py",
+        "rewrite/storage/test_in_place.py",
+    ),
     "VectorizeLoop": (
         "transforms/loops/test_vectorize.py",
         "transforms/loops/test_vectorize_conditions.py",
