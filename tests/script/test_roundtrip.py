@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ir.test_structural import kitchen_sink
+from tests.ir.structures import kitchen_sink
 from tests.script.forms import FORMS
 from tests.script.generated import Generator
 from tirlower import ir

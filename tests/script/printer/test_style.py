@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.ir.test_structural import kitchen_sink
+from tests.ir.structures import kitchen_sink
 from tests.script.forms import FORMS
 from tests.script.generated import Generator
 from tirlower.diagnostics import TirError

@@ -1,10 +1,11 @@
+"""Simplify: indices and conditions, each by what the loops and branches around say."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
 from tests.checking import check
-from tirlower.ir import Bind, PrimFunc, pre_order_visit
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import PassContext, Simplify
@@ -115,57 +116,6 @@ def test_conditions_that_read_memory_are_no_facts() -> None:
     check(Simplify(), before, before)
 
 
-def test_bindings_of_integers_take_their_place() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "float32")):
-        for i in range(8):
-            x: T.int32 = i * 8
-            y: T.int32 = x + 3
-            z: T.float32 = B[y]
-            for j in range(8):
-                A[x + j] = y
-                B[x + j] = z
-
-    @T.prim_func
-    def expected(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "float32")):
-        for i in range(8):
-            z: T.float32 = B[i * 8 + 3]
-            for j in range(8):
-                A[i * 8 + j] = i * 8 + 3
-                B[i * 8 + j] = z
-
-    check(Simplify(), before, expected)
-
-
-def test_bindings_that_a_layout_or_memory_needs_stay() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((64,), "int32"), n: T.int32):
-        m: T.int32 = n * 2
-        B = T.alloc_buffer((m,), "int32")
-        w: T.int32 = A[0]
-        A[0] = 5
-        for i in range(m):
-            B[i] = w
-        A[1] = B[m - 1] + w
-
-    after = check(Simplify(), before)
-    names = []
-    pre_order_visit(after.body, lambda op: names.append(op.var.name) if isinstance(op, Bind) else None)
-    assert names == ["m", "w"]
-
-
-def test_a_chain_of_bindings_is_not_unfolded_without_end() -> None:
-    lines = ["x0: T.int32 = n % 7"]
-    lines += [f"x{i + 1}: T.int32 = x{i} * x{i} // 3 % 5" for i in range(60)]
-    from tirlower.script import parse
-
-    before = parse(
-        "@T.prim_func\ndef f(A: T.Buffer((4,), 'int32'), n: T.int32):\n    " + "\n    ".join([*lines, "A[0] = x60"])
-    )
-    after = check(Simplify(), before)
-    assert len(after.script()) < 40_000
-
-
 def test_storing_what_stands_there_is_dropped() -> None:
     @T.prim_func
     def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
@@ -267,158 +217,6 @@ def test_a_simple_function_comes_back_as_it_is() -> None:
     check(Simplify(), before, before)
 
 
-@pytest.mark.parametrize("values", [False, True])
-def test_what_an_init_stores_is_not_known_in_the_body(values: bool) -> None:
-    before = parse("""
-@T.prim_func
-def main(A: T.Buffer((4, 3), "int32"), B: T.Buffer((4,), "int32")):
-    for i, k in T.grid(4, 3):
-        with T.block("sum"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                B[vi] = 2
-            B[vi] = B[vi] * A[vi, vk] + T.if_then_else(B[vi] == 2, 1, 0)
-""")
-    one = Simplify(propagate_knowns_to_prove_conditional=True, propagate_knowns_to_simplify_expressions=values)
-    check(one, before, idempotent=False)
-    assert "B[vi] * A[vi, vk]" in one(before).script()
-
-
-PROVE = Simplify(propagate_knowns_to_prove_conditional=True)
-VALUES = Simplify(propagate_knowns_to_simplify_expressions=True)
-
-
-def test_known_contents_decide_conditions_when_asked() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
-        T.func_attr({"tir.noalias": True})
-        A[0] = 0
-        if A[0] == 0:
-            A[0] = 42
-        for i in range(16):
-            B[i] = i
-        for i in range(16):
-            if B[i] < 16:
-                B[i] = A[0]
-            else:
-                A[i] = 3
-
-    @T.prim_func
-    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
-        T.func_attr({"tir.noalias": True})
-        A[0] = 0
-        A[0] = 42
-        for i in range(16):
-            B[i] = i
-        for i in range(16):
-            B[i] = A[0]
-
-    check(PROVE, before, expected)
-    check(Simplify(), before, before)
-
-
-def test_known_contents_take_the_place_of_loads_when_asked() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
-        T.func_attr({"tir.noalias": True})
-        A[0] = n + 1
-        A[1] = 5
-        B[0] = A[0] - n
-        B[A[1]] = A[1] * A[2]
-
-    @T.prim_func
-    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
-        T.func_attr({"tir.noalias": True})
-        A[0] = n + 1
-        A[1] = 5
-        B[0] = 1
-        B[5] = A[2] * 5
-
-    check(VALUES, before, expected)
-    check(PROVE, before, before)
-
-
-def test_assumed_contents_hold_in_the_loop_that_changes_them() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((16,), "int32")):
-        for i in range(16):
-            T.evaluate(T.assume(14 <= i or A[i] == 0))
-        for i in range(16):
-            if 14 <= i:
-                if A[i] == 0:
-                    A[i] = 42
-            else:
-                if A[i] == 0:
-                    A[i] = 100
-
-    @T.prim_func
-    def expected(A: T.Buffer((16,), "int32")):
-        for i in range(16):
-            T.evaluate(T.assume(14 <= i or A[i] == 0))
-        for i in range(16):
-            if 14 <= i:
-                if A[i] == 0:
-                    A[i] = 42
-            else:
-                A[i] = 100
-
-    for last in (0, 7):
-        array = np.zeros(16, "int32")
-        array[14:] = last
-        check(PROVE, before, expected, inputs=[[array]])
-
-
-def test_contents_that_other_iterations_change_are_unknown() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((17,), "int32"), B: T.Buffer((4, 4), "int32")):
-        for i in range(17):
-            A[i] = 0
-        for i in range(16):
-            if A[i] == 0:
-                A[i + 1] = 1
-        for i, j in T.grid(4, 4):
-            B[i, j] = 0
-        for i, j in T.grid(4, 4):
-            if B[j, i] == 0:
-                B[i, j] = B[j, i] + 1
-        for k in range(2):
-            for i in range(4):
-                if B[i, 0] < 5:
-                    B[i, 0] = k + 5
-
-    check(PROVE, before, before)
-    check(VALUES, before)
-
-
-def test_lanes_share_the_last_ones_value() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
-        T.func_attr({"tir.noalias": True})
-        for i in T.vectorized(8):
-            A[0] = i
-            B[i] = A[0]
-            C[i] = i * 2
-            A[i] = C[i]
-
-    text = check(VALUES, before).script()
-    assert "B[i] = A[0]" in text and "A[i] = i * 2" in text
-
-
-def test_arithmetic_on_data_wraps_in_known_values_too() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
-        C = T.alloc_buffer((2,), "int32")
-        x: T.int32 = A[0]
-        C[0] = x * 4
-        B[0] = C[0] // 4
-        if C[0] // 4 == x:
-            B[1] = 1
-
-    big = np.array([2**30 + 3, 0, 0, 0], "int32")
-    both = Simplify(propagate_knowns_to_prove_conditional=True, propagate_knowns_to_simplify_expressions=True)
-    check(both, before, inputs=[[big, big], [big[::-1].copy(), big]])
-
-
 def test_inequalities_are_chained_when_asked() -> None:
     @T.prim_func
     def before(A: T.Buffer((16,), "int32"), i: T.int32, j: T.int32, k: T.int32, m: T.int32):
@@ -458,23 +256,6 @@ def test_forms_of_conditions() -> None:
     assert "A[2] = 3 < n\n" in branches or "A[2] = n > 3\n" in branches or "A[2] = 4 <= n\n" in branches
 
 
-def test_what_is_known_of_one_view_is_not_of_another() -> None:
-    before = parse("""
-@T.prim_func
-def main(A: T.Buffer((2, 4), "int32"), B: T.Buffer((8,), "int32")):
-    W = T.decl_buffer((8,), "int32", data=A.data)
-    V = T.decl_buffer((4, 2), "int32", data=A.data)
-    W[3] = 5
-    V[1, 1] = 7
-    for j in range(4):
-        B[j] = A[0, j] + W[j] + V[1, j % 2]
-        A[0, j] = j
-    for j in range(8):
-        B[j] = B[j] + W[j]
-""")
-    check(Simplify(propagate_knowns_to_simplify_expressions=True), before, idempotent=False)
-
-
 def test_the_left_side_of_an_or_runs_where_the_right_one_does_not_hold() -> None:
     before = parse("""
 @T.prim_func
@@ -487,55 +268,6 @@ def main(A: T.Buffer((4,), "int32"), B: T.Buffer((3,), "int32")):
     one = Simplify(apply_constraints_to_boolean_branches=True)
     check(one, before, idempotent=False)
     assert "B[i % 3]" in one(before).script()
-
-
-def test_names_of_other_variables_give_way_in_layouts_too() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((32,), "float32"), o: T.int32):
-        size: T.int32 = 4
-        offset: T.int32 = o
-        data: T.handle("float32") = A.data
-        B = T.decl_buffer((size,), "float32", data=data, elem_offset=offset, strides=(2,))
-        half: T.int32 = o // 2
-        C = T.alloc_buffer((half + 1, size), "float32")
-        for i in range(size):
-            C[half, i] = B[i] + T.Cast("float32", offset)
-        for i in range(size):
-            B[i] = C[half, i]
-
-    @T.prim_func
-    def expected(A: T.Buffer((32,), "float32"), o: T.int32):
-        B = T.decl_buffer((4,), "float32", data=A.data, elem_offset=o, strides=(2,))
-        half: T.int32 = o // 2
-        C = T.alloc_buffer((half + 1, 4), "float32")
-        for i in range(4):
-            C[o // 2, i] = B[i] + T.Cast("float32", o)
-        for i in range(4):
-            B[i] = C[o // 2, i]
-
-    check(Simplify(), before, expected, sizes=(1, 5))
-
-
-def test_bindings_of_conditions_decide_branches() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((4,), "bool"), B: T.Buffer((4,), "bool")):
-        for i in range(4):
-            inside: T.bool = i < 3
-            if inside or i >= 3:
-                A[i] = inside
-            if i < 2:
-                if inside:
-                    B[i] = inside
-
-    @T.prim_func
-    def expected(A: T.Buffer((4,), "bool"), B: T.Buffer((4,), "bool")):
-        for i in range(4):
-            inside: T.bool = i < 3
-            A[i] = inside
-            if i < 2:
-                B[i] = inside
-
-    check(Simplify(), before, expected)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
@@ -651,134 +383,6 @@ def test_the_integer_above_a_logarithm() -> None:
                 A[i] = A[i] + 1
 
     check(Simplify(), before, expected)
-
-
-def known(body: str, params: str = 'A: T.Buffer((24,), "int32"), B: T.Buffer((24,), "int32"), F: T.Buffer((3,), "int32")') -> PrimFunc:  # fmt: skip
-    return parse(f"@T.prim_func\ndef f({params}):\n    T.func_attr({{'tir.noalias': True}})\n{body}")
-
-
-KNOWN = Simplify(propagate_knowns_to_prove_conditional=True, propagate_knowns_to_simplify_expressions=True)
-
-
-@pytest.mark.parametrize(
-    ("before", "test"),
-    [
-        # Assumed under a condition, then incremented.
-        ("""
-    for i in range(24):
-        if i >= 14:
-            A[i] = 5
-    for i in range(24):
-        T.evaluate(T.assume(i < 14 or A[i] == 5))
-    for i in range(24):
-        A[i] = A[i] + 1
-    for i in range(24):
-        if i >= 14:
-            if A[i] == 6:
-                B[i] = 7
-""", "A[i] == 6"),
-        # Written by an earlier loop.
-        ("""
-    for i in range(24):
-        A[i] = i
-    for j in range(24):
-        if A[j] == j:
-            B[j] = 7
-""", "A[j] == j"),
-        # Written by vectors: the same for all lanes, counted, spread, in a loop.
-        ("""
-    A[T.Ramp(0, 1, 24)] = T.Broadcast(3, 24)
-    for i in range(24):
-        if A[i] == 3:
-            B[i] = 7
-""", "A[i] == 3"),
-        ("""
-    A[T.Ramp(0, 1, 24)] = T.Ramp(11, 2, 24)
-    for i in range(24):
-        if A[i] == i * 2 + 11:
-            B[i] = 7
-""", "A[i] =="),
-        ("""
-    A[T.Ramp(23, -1, 24)] = T.Ramp(0, 1, 24)
-    for i in range(24):
-        if A[i] == 23 - i:
-            B[i] = 7
-""", "A[i] =="),
-        ("""
-    for i in range(6):
-        A[T.Ramp(i * 4, 1, 4)] = T.Ramp(i * 4, 1, 4)
-    for i in range(24):
-        if A[i] == i:
-            B[i] = 7
-""", "A[i] == i"),
-        # Written by a nest whose index counts in several digits.
-        ("""
-    for i, j, k in T.grid(3, 4, 2):
-        A[i * 8 + j * 2 + k] = i * 8 + j * 2 + k
-    for i in range(24):
-        if A[i] == i:
-            B[i] = 7
-""", "A[i] == i"),
-        # Known padding scattered over a window adds nothing; the sums stand in another loop than the zeros.
-        ("""
-    for i in range(24):
-        if i < 3 or i >= 17:
-            A[i] = 0
-    for i in range(24):
-        T.evaluate(T.assume((3 <= i and i < 17) or A[i] == 0))
-    for i in range(24):
-        B[i] = 0
-    for i in range(24):
-        for f in range(3):
-            if i + f < 24:
-                B[i + f] = B[i + f] + A[i] * F[f]
-    for i in range(24):
-        if i < 3 or 19 <= i:
-            if B[i] != 0:
-                B[i] = 0
-""", "B[i] != 0"),
-        # A window over known padding sums up to a known sum.
-        ("""
-    for i in range(24):
-        if i < 3 or i >= 17:
-            A[i] = 0
-    for i in range(24):
-        T.evaluate(T.assume((3 <= i and i < 17) or A[i] == 0))
-    for i in range(24):
-        B[i] = 0
-        for f in range(3):
-            if 0 <= i - f:
-                B[i] = B[i] + A[i - f] * F[f]
-    for i in range(24):
-        if i < 3 or 19 <= i:
-            if B[i] != 0:
-                B[i] = 0
-""", "B[i] != 0"),
-    ],
-)  # fmt: skip
-def test_values_followed_through_loops(before: str, test: str) -> None:
-    func = known(before)
-    assert test in func.script()
-    after = check(KNOWN, func, idempotent=False)
-    assert test not in after.script()
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        # Another lane, an element that a later store reaches, lanes that wrap, a window that reaches further.
-        "A[T.Ramp(0, 2, 12)] = T.Broadcast(3, 12)\n    for i in range(24):\n        if A[i] == 3: B[i] = 7",
-        "A[T.Ramp(0, 1, 24)] = T.Broadcast(3, 24)\n    A[B[0] % 24] = 4\n    for i in range(24):\n        if A[i] == 3: B[i] = 7",
-        "for i in range(5):\n        A[T.Ramp(i * 3, 1, 4)] = T.Ramp(i * 4, 1, 4)\n    for i in range(15):\n        if A[i] == i: B[i] = 7",
-        "A[T.Ramp(0, 1, 24)] = T.Ramp(2147483640, 1, 24)\n    for i in range(24):\n        if A[i] > 0: B[i] = 7",
-        "for i in range(24):\n        T.evaluate(T.assume(i < 17 or A[i] == A[i]))\n    for i in range(24):\n        B[i] = 0\n"
-        "        for f in range(3):\n            B[i] = B[i] + F[f]\n    for i in range(24):\n        if B[i] != 0: A[i] = 0",
-    ],
-)  # fmt: skip
-def test_values_that_are_not_known(before: str) -> None:
-    func = known("    " + before)
-    after = check(KNOWN, func, idempotent=False)
-    assert after.script().count("if ") == 1
 
 
 def test_lanes_of_data_wrap_around() -> None:
