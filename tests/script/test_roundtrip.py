@@ -13,6 +13,7 @@ from tests.ir.structures import kitchen_sink
 from tests.script.forms import FORMS
 from tests.script.generated import Generator
 from tirlower import ir
+from tirlower.diagnostics import ScriptError
 from tirlower.ir.structural import assert_structural_equal, structural_hash
 from tirlower.script import parse
 
@@ -119,3 +120,23 @@ def test_deep_nesting_prints():
     for var in variables[:80]:
         stmt = ir.For(var, 0, 2, "parallel", None, {}, stmt)
     roundtrip(in_function(stmt))
+
+
+def test_an_annotation_of_the_name_of_its_loop() -> None:
+    """The loop's variable is read in front of the loop then, as it looks: the names may be variables."""
+    func = parse("""
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32")):
+    for e in T.serial(8, annotations={"e": 3}):
+        with T.block("b"):
+            v, w = T.axis.remap("SS", [e, e])
+            for q in range(w):
+                A[q, v] = T.float32(1)
+""")
+    assert "for q in range(w):" in roundtrip(func)
+    with pytest.raises(ScriptError, match="'u' is not defined"):
+        parse(func.script().replace("range(w)", "range(u)"))
+
+
+def test_a_random_function_whose_loop_has_an_annotation_of_its_name() -> None:
+    roundtrip(Generator(random.Random(957)).function())

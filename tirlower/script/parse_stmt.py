@@ -16,7 +16,7 @@ from tirlower.script.forms import Frame, Sliced, is_number
 from tirlower.script.loops import LoopFrame, python_range
 from tirlower.script.parse_assign import Assignments
 from tirlower.script.python_words import sequence_of
-from tirlower.script.rebind import Rebinding
+from tirlower.script.rebind import Rebinding, unknown
 from tirlower.script.rebind_trace import Jump, Loop, Sequence
 from tirlower.script.spans import describe, kind_of
 from tirlower.script.statement_forms import leave_loop
@@ -77,7 +77,10 @@ class Statements(Assignments):
             while self.names.depth > scopes:
                 self.names.pop()
             if flow.trial:
-                flow.failed(stmt, self.span)
+                # What it would have named, an axis say, is read further on: by a loop's header, whose errors count.
+                for name in flow.failed(stmt, self.span):
+                    if name not in self.names.table:
+                        self.names.set(name, unknown(name))
 
     def emit(self, stmt: Stmt, span: Span | None = None) -> None:
         """Add a statement to the scope at hand; jumps are followed."""

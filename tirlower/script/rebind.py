@@ -33,7 +33,7 @@ from tirlower.script.rebind_trace import (
 from tirlower.script.scope import MISSING
 from tirlower.script.weak import Weak, default_float, default_int
 
-__all__ = ["MacroRebinds", "Rebinding", "Variable"]
+__all__ = ["MacroRebinds", "Rebinding", "Variable", "unknown"]
 
 ROUNDS = 3
 """How often a function is parsed for the types of its variables."""
@@ -326,7 +326,7 @@ class Rebinding:
     def _trial_value(self, read: Read, table: dict[str, object]) -> object:
         known = self._known.get(read.key)
         if not known:
-            return MISSING if read.key[1] in table else Weak(_placeholder(read.key[1]), "int", bare=True)
+            return MISSING if read.key[1] in table else unknown(read.key[1])
         last = known[-1]
         if last.kind != "scalar":
             return last.value
@@ -378,8 +378,9 @@ class Rebinding:
         assert isinstance(found, Assignment)
         return found.variable
 
-    def failed(self, stmt: ast.stmt, span_of: Callable[[ast.AST], Span | None]) -> None:
-        """A statement of the trial could not be evaluated: its reads and assignments count all the same."""
+    def failed(self, stmt: ast.stmt, span_of: Callable[[ast.AST], Span | None]) -> list[str]:
+        """A statement of the trial could not be evaluated: its reads and assignments count all the same. The names that it
+        assigns."""
         parts = list(ast.walk(stmt))
         for part in parts:
             if isinstance(part, ast.Name) and (id(part), part.id) not in self._counts:
@@ -387,6 +388,7 @@ class Rebinding:
                     self.read(part, part.id, span_of, {})
                 else:
                     self.assign(part, part.id, "scalar", None, span_of(part))
+        return [part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
 
     # From the trial to variables
 
@@ -534,6 +536,11 @@ class Rebinding:
 def _placeholder(name: str) -> Callable[[DataType], Expr]:
     """A value of a type that stands for one not yet known, in the trial."""
     return lambda dtype: BufferLoad(decl_buffer((1,), str(dtype), name), (IntImm(DataType("int32"), 0),))
+
+
+def unknown(name: str) -> Weak:
+    """A value of which the trial knows nothing yet."""
+    return Weak(_placeholder(name), "int", bare=True)
 
 
 def kind_of_value(value: object) -> str:
