@@ -240,12 +240,6 @@ def test_a_product_by_one_column_is_one_by_a_vector(rows: str) -> None:
 
 
 FLAT = {
-    "the sum in place": """
-    for i, j in T.grid(m, n):
-        C[i * n + j] = 0
-        for p in range(k):
-            C[i * n + j] = C[i * n + j] + A[i * k + p] * B[p * n + j]
-""",
     "an update": """
     for i, j, p in T.grid(m, n, k):
         C[i * n + j] = C[i * n + j] + A[i * k + p] * B[p * n + j]
