@@ -85,3 +85,19 @@ def test_what_comes_from_the_cache_imports_neither_rules_nor_reports(tmp_path: p
     )
     assert "'arith.rules'" in first.stdout, first
     assert second.stdout == "[]\n", second
+
+
+def test_extents_that_are_equal_at_few_sizes_alone() -> None:
+    """A kernel of them would read outside at all other sizes, in every call: it says what each call checks."""
+    exe = tg.compile(
+        tg.parse("""
+@tg.graph
+def f(x: tg.Tensor(("C",), "float32"), y: tg.Tensor((3, "C * 2"), "float32")):
+    tg.assume("C * 2", "C")
+    z: tg.Tensor((3, "C * 2"), "float32") = tg.add(y, x)
+    return z
+""")
+    )
+    assert exe(np.ones(0, "float32"), np.ones((3, 0), "float32")).shape == (3, 0)
+    with pytest.raises(tl.ArgumentError, match=r"needs C \* 2 and C to be equal, got 4 and 2"):
+        exe(np.ones(2, "float32"), np.ones((3, 4), "float32"))

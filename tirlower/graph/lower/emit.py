@@ -99,6 +99,11 @@ def _function(
             base = "out" if len(results) == 1 else f"out{n}"
             shape = tuple(extent_expr(e) for e in result.shape)
             written.append(ib.buffer_param(Buffer(f"{base}_" if base in taken else base, shape, result.dtype)))
+        known = {*dims_of([extent for buffer in (*operands, *written) for extent in buffer.shape])}
+        for a, b in env.assumed:
+            # What holds of few sizes of the same dims (C * 2 == C): at all others accesses would be outside, in every call.
+            if {*dims_of([a])} == {*dims_of([b])} <= known:
+                ib.emit(build.call("tir.assume", build.eq(a, b)))
         write(ib, written)
     func = ib.module()[name]
     assert isinstance(func, PrimFunc)
