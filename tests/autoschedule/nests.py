@@ -1,25 +1,24 @@
 """Random programs of naive loops, as people write them: products, chains, sweeps, sums, transposes, triangles, scatters, in any
-order of their loops, windows, padding, at sizes that are numbers or come with the call, of arrays that are flat now and then. ``python -m tests.autoschedule.nests --count 3000`` builds each as a
+order of their loops, windows, padding, at sizes that are numbers or come with the call, of arrays that are flat now and then. ``python -m tests.autoschedule.nests FIRST COUNT`` builds each as a
 build does by default and as it is written, on a stated machine, and compares the bytes that calls leave, arrays that overlap included.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import math
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tirlower as tl
+from tests.fuzz.seeds import patched, run_seeds
 from tirlower.autoschedule import choose
 from tirlower.autoschedule.recipes import histogram, time_loop
-from tirlower.diagnostics import TirError
 from tirlower.script import parse
 
 __all__ = ["MACHINES", "Nests", "check"]
@@ -479,30 +478,20 @@ def _values(rng: np.random.Generator, dtype: str, shape: list[int]) -> Any:
     return rng.integers(low, 10, shape).astype(dtype)
 
 
-def main() -> None:
+def main() -> int:
     """The command line."""
-    options = argparse.ArgumentParser(prog="python -m tests.autoschedule.nests", description=__doc__)
-    options.add_argument("--seed", type=int, default=0, help="the first seed; the others follow it")
-    options.add_argument("--count", type=int, default=3000, help="how many programs")
-    given = options.parse_args()
-    taken = faults = 0
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose, "WORTH", float("inf"))
-        patch.setattr(choose, "CUT", float("inf"))
-        patch.setattr(histogram, "SHARE", float("inf"))
-        patch.setattr(histogram, "PARALLEL_SECONDS", 0.0)
-        patch.setattr(histogram, "PIECE", 8)
-        patch.setattr(time_loop, "PART", 1e6)
-        patch.setattr(time_loop, "LARGE", 0)
-        for seed in range(given.seed, given.seed + given.count):
-            try:
-                taken += check(seed)
-            except (AssertionError, TirError) as error:
-                faults += 1
-                print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)
-    print(f"{given.count} programs, {taken} of them scheduled, {faults} faults")
-    raise SystemExit(faults > 0)
+
+    def run_one(seed: int, counts: Counter[str]) -> None:
+        counts["scheduled" if check(seed) else "as written"] += 1
+
+    eager = {
+        choose: {"WORTH": math.inf, "CUT": math.inf},
+        histogram: {"SHARE": math.inf, "PARALLEL_SECONDS": 0.0, "PIECE": 8},
+        time_loop: {"PART": 1e6, "LARGE": 0},
+    }
+    with patched(eager):
+        return run_seeds(run_one)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -10,7 +10,6 @@ import contextlib
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -20,7 +19,7 @@ import numpy as np
 import tirlower as tl
 from tests.checking import executes_alike, random_arguments, roundtrips
 from tests.fuzz import values
-from tests.fuzz.seeds import run_seeds
+from tests.fuzz.seeds import patched, run_seeds
 from tests.generate.programs import generate
 from tirlower.autoschedule import choose
 from tirlower.autoschedule.choose import ScheduledFunction, autoschedule
@@ -84,18 +83,12 @@ INIT = re.compile(r"^( *)(for \w+ in range\(3\):)\n *if \w+ == 0:\n *(.*)\n", re
 """A sum whose init stands in its loop, under a condition; it may as well stand in front of the loop."""
 
 
-@contextlib.contextmanager
-def eager() -> Iterator[None]:
+def eager() -> contextlib.AbstractContextManager[None]:
     """A context in which whatever can be done is worth it."""
-    with contextlib.ExitStack() as stack:
-        for module in MODULES:
-            for name, value in (("PARALLEL_SECONDS", 0.0), ("written_seconds", lambda *args: 1.0)):
-                if hasattr(module, name):
-                    stack.enter_context(mock.patch.object(module, name, value))
-        for module, numbers in SIZES.items():
-            for name, value in numbers.items():
-                stack.enter_context(mock.patch.object(module, name, value))
-        yield
+    always = {"PARALLEL_SECONDS": 0.0, "written_seconds": lambda *args: 1.0}
+    return patched(
+        {m: {n: v for n, v in always.items() if hasattr(m, n)} | SIZES.get(m, {}) for m in {*MODULES, *SIZES}}
+    )
 
 
 def program(seed: int) -> str:

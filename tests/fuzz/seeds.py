@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from unittest import mock
 
 from tirlower.diagnostics import ScheduleError
 
-__all__ = ["is_a_refusal", "run_seeds"]
+__all__ = ["is_a_refusal", "patched", "run_seeds"]
 
 
 def is_a_refusal(error: ScheduleError) -> None:
     """Raise AssertionError where a step failed by a mistake of ours, not by what it was asked to do."""
     assert type(error) is not ScheduleError and "internal error" not in error.message, error
+
+
+@contextlib.contextmanager
+def patched(numbers: Mapping[ModuleType, Mapping[str, object]]) -> Iterator[None]:
+    """A context in which names of modules stand for other values: limits below which nothing is tried, say."""
+    with contextlib.ExitStack() as stack:
+        for module, names in numbers.items():
+            stack.enter_context(mock.patch.multiple(module, **names))
+        yield
 
 
 def run_seeds(run_one: Callable[[int, Counter[str]], object]) -> int:

@@ -13,47 +13,88 @@ divides by it. Calls with effects are neither merged, dropped nor moved.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from tirlower.arith.analyzer import Analyzer, ConstIntBound, Extension, ProofStrength
-from tirlower.arith.common_subexpr import detect_common_subexpr
-from tirlower.arith.deduce import deduce_bound
 from tirlower.arith.int_set import IntervalSet, IntSet, intersect_sets, union_sets
-from tirlower.arith.iter_detect import (
-    detect_iter_map,
-    inverse_affine_iter_map,
-    iter_map_simplify,
-    normalize_iter_map_to_expr,
-    normalize_to_iter_sum,
-)
-from tirlower.arith.iter_map import (
-    IterMapExpr,
-    IterMapLevel,
-    IterMapResult,
-    IterMark,
-    IterSplit,
-    IterSplitExpr,
-    IterSum,
-    IterSumExpr,
-)
-from tirlower.arith.linear import detect_clip_bound, detect_linear_equation
 from tirlower.arith.modular import ModularSet
-from tirlower.arith.narrow import NarrowPredicateExpression, narrow_predicate_expression
-from tirlower.arith.region import (
-    domain_touched,
-    estimate_region_lower_bound,
-    estimate_region_strict_bound,
-    estimate_region_upper_bound,
-    eval_set,
-    union_lower_bound,
-)
 from tirlower.arith.rewrite_stats import RewriteSimplifyStats
-from tirlower.arith.solve import (
-    IntConstraints,
-    IntConstraintsTransform,
-    IntGroupBounds,
-    solve_linear_equations,
-    solve_linear_inequalities,
-)
-from tirlower.arith.subspace import subspace_divide
+from tirlower.support.lazy import imported_when_asked
+
+if TYPE_CHECKING:
+    from tirlower.arith.common_subexpr import detect_common_subexpr
+    from tirlower.arith.deduce import deduce_bound
+    from tirlower.arith.iter_detect import (
+        detect_iter_map,
+        inverse_affine_iter_map,
+        iter_map_simplify,
+        normalize_iter_map_to_expr,
+        normalize_to_iter_sum,
+    )
+    from tirlower.arith.iter_map import (
+        IterMapExpr,
+        IterMapLevel,
+        IterMapResult,
+        IterMark,
+        IterSplit,
+        IterSplitExpr,
+        IterSum,
+        IterSumExpr,
+    )
+    from tirlower.arith.linear import detect_clip_bound, detect_linear_equation
+    from tirlower.arith.narrow import NarrowPredicateExpression, narrow_predicate_expression
+    from tirlower.arith.region import (
+        domain_touched,
+        estimate_region_lower_bound,
+        estimate_region_strict_bound,
+        estimate_region_upper_bound,
+        eval_set,
+        union_lower_bound,
+    )
+    from tirlower.arith.solve import (
+        IntConstraints,
+        IntConstraintsTransform,
+        IntGroupBounds,
+        solve_linear_equations,
+        solve_linear_inequalities,
+    )
+    from tirlower.arith.subspace import subspace_divide
+
+# What stands where, of what is imported at its first use: most programs ask the analyzer alone.
+_WHERE = {
+    "IntConstraints": "solve",
+    "IntConstraintsTransform": "solve",
+    "IntGroupBounds": "solve",
+    "IterMapExpr": "iter_map",
+    "IterMapLevel": "iter_map",
+    "IterMapResult": "iter_map",
+    "IterMark": "iter_map",
+    "IterSplit": "iter_map",
+    "IterSplitExpr": "iter_map",
+    "IterSum": "iter_map",
+    "IterSumExpr": "iter_map",
+    "NarrowPredicateExpression": "narrow",
+    "deduce_bound": "deduce",
+    "detect_clip_bound": "linear",
+    "detect_common_subexpr": "common_subexpr",
+    "detect_iter_map": "iter_detect",
+    "detect_linear_equation": "linear",
+    "domain_touched": "region",
+    "estimate_region_lower_bound": "region",
+    "estimate_region_strict_bound": "region",
+    "estimate_region_upper_bound": "region",
+    "eval_set": "region",
+    "inverse_affine_iter_map": "iter_detect",
+    "iter_map_simplify": "iter_detect",
+    "narrow_predicate_expression": "narrow",
+    "normalize_iter_map_to_expr": "iter_detect",
+    "normalize_to_iter_sum": "iter_detect",
+    "solve_linear_equations": "solve",
+    "solve_linear_inequalities": "solve",
+    "subspace_divide": "subspace",
+    "union_lower_bound": "region",
+}
 
 __all__ = [
     "detect_common_subexpr",
@@ -98,3 +139,6 @@ __all__ = [
     "subspace_divide",
     "union_sets",
 ]
+
+__getattr__ = imported_when_asked(__name__, _WHERE)
+__dir__ = partial(sorted, __all__)

@@ -20,7 +20,6 @@ from tirlower.diagnostics import LoweringError, keep_for_good
 from tirlower.driver.build import Overlapping
 from tirlower.driver.cpu_cache import key_of, load_all, origin_of, store, take
 from tirlower.driver.kernel import ForeignKernel, Kernel
-from tirlower.driver.report import Report, report_of
 from tirlower.driver.result import BuildResult
 from tirlower.emit.compile import CompileOptions, emit_assembly, optimized_ir
 from tirlower.ir.json_io import save_json
@@ -37,6 +36,7 @@ from tirlower.transforms import PassContext
 if TYPE_CHECKING:
     from tirlower.driver.cpu_compile import HostCode
     from tirlower.driver.progress import Progress
+    from tirlower.driver.report import Report
 
 __all__ = ["BACKEND", "CpuBackend"]
 
@@ -147,7 +147,8 @@ class CpuBackend:
 
     def report(self, result: BuildResult) -> Report:
         """What the build did, with the innermost loops of the machine code."""
-        return report_of(result, lambda: result.source("asm"))
+        made: Report = _imported("report").report_of(result, lambda: result.source("asm"))
+        return made
 
 
 BACKEND: Final = CpuBackend()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tirlower.emit.llvm_text import FastMath
-from tirlower.emit.vmath.algebra import FMA_FEATURES
 from tirlower.machine.dots import Dots
 from tirlower.machine.target import Target
 
-__all__ = ["Machine", "fast_math_of"]
+__all__ = ["FMA_FEATURES", "Machine", "fast_math_of"]
+
+FMA_FEATURES: Final = frozenset({"fma", "avx512f", "neon", "sve", "fp-armv8", "v"})
+"""Features that promise a fused multiply-add instruction for vectors (x86, ARM; RISC-V's V implies it)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tirlower.interp.expressions import ExpressionCompiler, intrinsic, lifted
 from tirlower.interp.intrinsics_math import FLOAT_FUNCTIONS, float_function
 from tirlower.interp.memory import Memory, Pointer
 from tirlower.interp.scope import Frame, Value
-from tirlower.interp.structs import FieldKind, Struct
+from tirlower.interp.structs import Struct
 from tirlower.interp.tiles import TILES
 from tirlower.interp.values import (
     Datum,
@@ -24,6 +24,7 @@ from tirlower.interp.values import (
 )
 from tirlower.ir.dtype import DataType
 from tirlower.ir.expr import Call, IntImm, StringImm
+from tirlower.ir.struct_field import StructField
 
 __all__ = ["EXTERNS", "register_extern"]
 
@@ -132,9 +133,9 @@ def _call_packed_lowered(compiler: ExpressionCompiler, call: Call, args: list[Va
         if not isinstance(stack, Struct):
             raise InterpreterError(f"the argument stack of a packed call is {stack!r}", span=place.span)
         first, last = begin(frame), end(frame)
-        packed = [stack.get(index, FieldKind.VALUE) for index in range(first, last)]
+        packed = [stack.get(index, StructField.VALUE) for index in range(first, last)]
         result = program.call_extern(name(frame), packed, dtype, place)
-        stack.set(last, FieldKind.VALUE, result)
+        stack.set(last, StructField.VALUE, result)
         return result
 
     return run

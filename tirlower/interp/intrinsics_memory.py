@@ -8,10 +8,11 @@ from tirlower.diagnostics import BoundsError, InterpreterError, RuntimeAssertErr
 from tirlower.interp.expressions import ExpressionCompiler, intrinsic, pointer_value
 from tirlower.interp.memory import Memory, OutsideMemory, Pointer, ReadOnlyMemory, UnwrittenMemory
 from tirlower.interp.scope import Frame, Place, Value
-from tirlower.interp.structs import FieldKind, ResultSlot, Struct, int64_array, stack_memory
+from tirlower.interp.structs import ResultSlot, Struct, int64_array, stack_memory
 from tirlower.interp.values import Datum
 from tirlower.ir.custom_datatype import element_numpy
 from tirlower.ir.expr import BufferLoad, Call, Var
+from tirlower.ir.struct_field import StructField
 
 __all__ = ["memory_error"]
 
@@ -126,15 +127,15 @@ def _stack_make_array(compiler: ExpressionCompiler, call: Call, args: list[Value
 
     def run(frame: Frame) -> Struct:
         fields = {
-            FieldKind.DATA: data(frame),
-            FieldKind.SHAPE: shape(frame),
-            FieldKind.STRIDES: strides(frame) or None,
-            FieldKind.NDIM: ndim(frame),
-            FieldKind.TYPE_BITS: dtype.bits,
-            FieldKind.TYPE_LANES: dtype.lanes,
-            FieldKind.BYTE_OFFSET: offset(frame) * dtype.bytes * dtype.lanes,
-            FieldKind.DEVICE_ID: 0,
-            FieldKind.DEVICE_TYPE: 1,
+            StructField.DATA: data(frame),
+            StructField.SHAPE: shape(frame),
+            StructField.STRIDES: strides(frame) or None,
+            StructField.NDIM: ndim(frame),
+            StructField.TYPE_BITS: dtype.bits,
+            StructField.TYPE_LANES: dtype.lanes,
+            StructField.BYTE_OFFSET: offset(frame) * dtype.bytes * dtype.lanes,
+            StructField.DEVICE_ID: 0,
+            StructField.DEVICE_TYPE: 1,
         }
         return Struct("a stack array", {(0, key): value for key, value in fields.items()})
 

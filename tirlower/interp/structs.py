@@ -15,25 +15,9 @@ import numpy as np
 from tirlower.interp.memory import Memory, Pointer, UnwrittenMemory
 from tirlower.interp.values import Datum, Fault
 from tirlower.ir.dtype import Array, DataType
+from tirlower.ir.struct_field import StructField
 
-__all__ = ["FieldKind", "ResultSlot", "Struct", "TypeCode", "pack_arguments", "tensor_struct"]
-
-
-class FieldKind(enum.IntEnum):
-    """The fields that ``tvm_struct_get`` and ``tvm_struct_set`` name, by TIR's numbers."""
-
-    ADDRESS = 0
-    DATA = 1
-    SHAPE = 2
-    STRIDES = 3
-    NDIM = 4
-    TYPE_CODE = 5
-    TYPE_BITS = 6
-    TYPE_LANES = 7
-    BYTE_OFFSET = 8
-    DEVICE_ID = 9
-    DEVICE_TYPE = 10
-    VALUE = 12
+__all__ = ["ResultSlot", "Struct", "TypeCode", "pack_arguments", "tensor_struct"]
 
 
 class TypeCode(enum.IntEnum):
@@ -62,7 +46,7 @@ class Struct:
 
     def get(self, index: int, kind: int) -> Datum:
         """A field. Raises Fault when it was never set."""
-        if kind == FieldKind.ADDRESS:
+        if kind == StructField.ADDRESS:
             return Struct(self.name, self.fields, self.base + index)
         key = (self.base + index, kind)
         if key not in self.fields:
@@ -130,16 +114,16 @@ def tensor_struct(array: Array, name: str, device_type: int = 1) -> Struct:
     if not array.flags.c_contiguous:
         strides = int64_array([s // array.itemsize for s in array.strides], f"{name}.strides")
     fields = {
-        FieldKind.DATA: Pointer.of_array(array, name),
-        FieldKind.SHAPE: int64_array(array.shape, f"{name}.shape"),
-        FieldKind.STRIDES: strides,
-        FieldKind.NDIM: array.ndim,
-        FieldKind.TYPE_CODE: type_code(dtype),
-        FieldKind.TYPE_BITS: 8 if dtype.is_bool else dtype.bits,
-        FieldKind.TYPE_LANES: 1,
-        FieldKind.BYTE_OFFSET: 0,
-        FieldKind.DEVICE_ID: 0,
-        FieldKind.DEVICE_TYPE: device_type,
+        StructField.DATA: Pointer.of_array(array, name),
+        StructField.SHAPE: int64_array(array.shape, f"{name}.shape"),
+        StructField.STRIDES: strides,
+        StructField.NDIM: array.ndim,
+        StructField.TYPE_CODE: type_code(dtype),
+        StructField.TYPE_BITS: 8 if dtype.is_bool else dtype.bits,
+        StructField.TYPE_LANES: 1,
+        StructField.BYTE_OFFSET: 0,
+        StructField.DEVICE_ID: 0,
+        StructField.DEVICE_TYPE: device_type,
     }
     return Struct(name, {(0, kind): value for kind, value in fields.items()})
 
@@ -163,7 +147,7 @@ def pack_arguments(args: Sequence[Datum], device_type: int = 1) -> tuple[Struct,
             value, code = float(arg), TypeCode.FLOAT  # type: ignore[assignment]
         else:
             value, code = arg, TypeCode.HANDLE
-        values.set(index, FieldKind.VALUE, value)
+        values.set(index, StructField.VALUE, value)
         codes.append(int(code))
     return values, Pointer.of_array(np.array(codes, np.int32), "the type codes"), len(codes)
 

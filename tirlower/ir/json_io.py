@@ -24,6 +24,7 @@ import numpy as np
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.ir.buffer import IterKind
 from tirlower.ir.dtype import Array, DataType, PointerType
+from tirlower.ir.expr import IntImm
 from tirlower.ir.func import IRModule
 from tirlower.ir.functor import by_class
 from tirlower.ir.node import NODES, Node
@@ -68,41 +69,54 @@ def _parts(value: Node | IRModule) -> dict[str, object]:
 class _Writer:
     def __init__(self) -> None:
         self.places: dict[int, int] = {}
+        self.constants: dict[tuple[DataType, int], int] = {}
         self.table: list[object] = []
 
     def add(self, root: object) -> None:
         """Put the nodes under a value into the table, operands first."""
         stack: list[tuple[object, dict[str, object] | None]] = [(root, None)]
+        places, leaves = self.places, _LEAVES
         while stack:
             value, parts = stack.pop()
             if parts is not None:  # a node whose operands are in the table
                 fields = {name: self.value(part) for name, part in parts.items()}
-                self.places[id(value)] = len(self.table)
-                self.table.append([type(value).__name__, fields])
+                places[id(value)] = len(self.table)
+                self.table.append([value.__class__.__name__, fields])
                 continue
             below: Collection[object]
+            if value.__class__ is IntImm:
+                self.constant(value)
+                continue
             if isinstance(value, (tuple, list)):
                 below = value
             elif isinstance(value, dict):
                 below = [one for item in value.items() for one in item]
-            elif not _is_shared(value) or id(value) in self.places:
+            elif id(value) in places or not _is_shared(value):
                 continue
             else:
                 parts = _parts(value)
                 stack.append((value, parts))
                 below = parts.values()
-            stack += [(one, None) for one in reversed([*below]) if one.__class__ not in _LEAVES]
+            stack += [(one, None) for one in reversed([*below]) if one.__class__ not in leaves]
+
+    def constant(self, value: IntImm) -> None:
+        """Equal integers stand in the table once: they are most of a program's nodes, and nothing tells them apart."""
+        same = (value.dtype, value.value)
+        place = self.constants.get(same)
+        if place is None:
+            place = self.constants[same] = len(self.table)
+            self.table.append(["IntImm", {"dtype": self.value(value.dtype), "value": value.value}])
+        self.places[id(value)] = place
 
     def value(self, value: object) -> object:
         """A field's value; its nodes are in the table already."""
-        if value is None or value is True or value is False or value.__class__ is int:
+        if value is None or value is True or value is False or value.__class__ is int or value.__class__ is str:
             return value
-        if _is_shared(value):
-            return {"n": self.places[id(value)]}
+        place = self.places.get(id(value))
+        if place is not None:
+            return {"n": place}
         if isinstance(value, enum.Enum) and type(value).__name__ in _ENUMS:
             return {"e": [type(value).__name__, value.name]}
-        if value.__class__ is str:
-            return value
         for kind in type(value).__mro__:
             encode = _ENCODE.get(kind)
             if encode is not None:

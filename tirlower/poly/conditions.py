@@ -70,9 +70,7 @@ class Condition:
         return None
 
 
-class AtLeast(Condition):
-    """``lin >= 0``."""
-
+class _OfOneForm(Condition):
     __slots__ = ("lin",)
 
     def __init__(self, lin: Form) -> None:
@@ -87,6 +85,12 @@ class AtLeast(Condition):
     def forms(self) -> Iterator[Form]:
         """Its form."""
         yield self.lin
+
+
+class AtLeast(_OfOneForm):
+    """``lin >= 0``."""
+
+    __slots__ = ()
 
     def holds(self, value: Callable[[Form], int | None]) -> bool | None:
         """Whether the value is at least 0."""
@@ -97,23 +101,10 @@ class AtLeast(Condition):
         return f"{self.lin} >= 0"
 
 
-class Equal(Condition):
+class Equal(_OfOneForm):
     """``lin == 0``."""
 
-    __slots__ = ("lin",)
-
-    def __init__(self, lin: Form) -> None:
-        self.lin = lin
-        self.weight = weight_of(lin) + 1
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether its atoms are."""
-        return _exact(self.lin)
-
-    def forms(self) -> Iterator[Form]:
-        """Its form."""
-        yield self.lin
+    __slots__ = ()
 
     def holds(self, value: Callable[[Form], int | None]) -> bool | None:
         """Whether the value is 0."""

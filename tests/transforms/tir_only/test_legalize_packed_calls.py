@@ -11,8 +11,9 @@ import tirlower as tl
 from tests.checking import check
 from tirlower.interp import register_extern
 from tirlower.interp.memory import Pointer
-from tirlower.interp.structs import FieldKind, Struct
+from tirlower.interp.structs import Struct
 from tirlower.ir import Call, PrimFunc, pre_order_visit
+from tirlower.ir.struct_field import StructField
 from tirlower.llvm.codegen.symbols import unregister_symbol
 from tirlower.script import parse
 from tirlower.transforms import LegalizePackedCalls, LowerTVMBuiltin
@@ -21,7 +22,7 @@ from tirlower.transforms import LegalizePackedCalls, LowerTVMBuiltin
 def memory_of(arg: Any) -> Pointer:
     """The memory of an argument: a bare pointer, or what a descriptor describes."""
     if isinstance(arg, Struct):
-        arg = arg.get(0, FieldKind.DATA)
+        arg = arg.get(0, StructField.DATA)
     assert isinstance(arg, Pointer)
     return arg
 

@@ -12,8 +12,9 @@ from tests.checking import check, same_function
 from tirlower.diagnostics import RuntimeAssertError, TransformError
 from tirlower.interp import interpret, register_extern
 from tirlower.interp.memory import Pointer
-from tirlower.interp.structs import FieldKind, Struct
+from tirlower.interp.structs import Struct
 from tirlower.ir import AllocBuffer, AttrStmt, PrimFunc, const, pre_order_visit
+from tirlower.ir.struct_field import StructField
 from tirlower.llvm.codegen.symbols import unregister_symbol
 from tirlower.machine.target import Target
 from tirlower.script import parse
@@ -26,12 +27,18 @@ seen: list[Any] = []
 def plain(value: Any) -> Any:
     """A value without identities: what a descriptor says, where a pointer stands."""
     if isinstance(value, Struct):
-        rank = value.get(0, FieldKind.NDIM)
-        shape, strides = value.get(0, FieldKind.SHAPE), value.get(0, FieldKind.STRIDES)
+        rank = value.get(0, StructField.NDIM)
+        shape, strides = value.get(0, StructField.SHAPE), value.get(0, StructField.STRIDES)
         numbers = [tuple(p.array("int64", rank).tolist()) if p is not None else None for p in (shape, strides)]
-        bits, lanes = value.get(0, FieldKind.TYPE_BITS), value.get(0, FieldKind.TYPE_LANES)
-        data = value.get(0, FieldKind.DATA)
-        return (*numbers, bits, lanes, value.get(0, FieldKind.BYTE_OFFSET), data.memory.raw[data.offset :].tolist()[:8])
+        bits, lanes = value.get(0, StructField.TYPE_BITS), value.get(0, StructField.TYPE_LANES)
+        data = value.get(0, StructField.DATA)
+        return (
+            *numbers,
+            bits,
+            lanes,
+            value.get(0, StructField.BYTE_OFFSET),
+            data.memory.raw[data.offset :].tolist()[:8],
+        )
     return value.offset if isinstance(value, Pointer) else value
 
 
@@ -504,11 +511,11 @@ def f(h: T.handle, n: T.int32):
     items = {0: 100, 3: 300}
 
     def pass_item(_: object, index: int, stack: Struct, codes: Pointer, at: int) -> int:
-        stack.set(at, FieldKind.VALUE, items[index])
+        stack.set(at, StructField.VALUE, items[index])
         return 0
 
     def keep(_: object, index: int, stack: Struct, codes: Pointer, at: int) -> int:
-        items[index] = stack.get(at, FieldKind.VALUE)
+        items[index] = stack.get(at, StructField.VALUE)
         return 0
 
     def drop(_: object, index: int) -> int:

@@ -6,7 +6,7 @@ import pytest
 from tests.checking import check
 from tirlower.diagnostics import RuntimeAssertError, TransformError
 from tirlower.interp import interpret
-from tirlower.interp.structs import FieldKind, TypeCode, type_code
+from tirlower.interp.structs import TypeCode, type_code
 from tirlower.ir.dtype import FLOAT8_KINDS, DataType
 from tirlower.ir.struct_field import ArgumentCode, StructField, dlpack_code
 from tirlower.ir.verify import verify_well_formed
@@ -29,8 +29,9 @@ def refused(func, *args) -> str:
     return error.value.message
 
 
-def test_the_fields_are_those_of_the_interpreter() -> None:
-    assert {f.name: f.value for f in StructField} == {f.name: f.value for f in FieldKind}
+def test_the_fields_and_codes_have_their_numbers() -> None:
+    kinds = "address data shape strides ndim type_code type_bits type_lanes byte_offset device_id device_type".split()
+    assert {f.name.lower(): f.value for f in StructField} == {**{n: i for i, n in enumerate(kinds)}, "value": 12}
     assert {f.name: f.value for f in ArgumentCode}.items() <= {
         n: int(c) for n, c in TypeCode.__members__.items()
     }.items()

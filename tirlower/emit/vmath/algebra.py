@@ -32,11 +32,9 @@ from tirlower.emit.llvm_text import (
     vector,
     zero,
 )
+from tirlower.emit.machine import FMA_FEATURES
 
-__all__ = ["FMA_FEATURES", "Formula", "V"]
-
-#: features that promise a fused multiply-add instruction for vectors (x86, ARM; RISC-V's V implies it)
-FMA_FEATURES: Final = frozenset({"fma", "avx512f", "neon", "sve", "fp-armv8", "v"})
+__all__ = ["Formula", "V"]
 
 _INT_OF: Final = {FLOAT: I32, DOUBLE: I64}
 _FLOAT_OF: Final = {I32: FLOAT, I64: DOUBLE}

@@ -7,11 +7,11 @@ True
 
 from __future__ import annotations
 
-import importlib
-import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tirlower.rewrite.registry import GRAPH_PASSES
+from tirlower.support.lazy import imported_when_asked
 
 if TYPE_CHECKING:
     from tirlower.graph.passes.base import GraphPass
@@ -44,15 +44,5 @@ _WHERE = {
 
 __all__ = list(_WHERE)
 
-
-def __getattr__(name: str) -> object:
-    where = _WHERE.get(name)
-    if where is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(f"{__name__}.{where}"), name)
-    setattr(sys.modules[__name__], name, value)  # `globals` is one of our modules
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(_WHERE)
+__getattr__ = imported_when_asked(__name__, _WHERE)
+__dir__ = partial(sorted, __all__)

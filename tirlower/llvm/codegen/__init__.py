@@ -6,12 +6,12 @@ expressions, and gives a :class:`GeneratedModule`: an LLVM module and, for each 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tirlower.emit.machine import Machine
 from tirlower.llvm.codegen.machine import compile_options, machine_of
 from tirlower.llvm.codegen.symbols import register_symbol, resolve_imports, unregister_symbol
+from tirlower.support.lazy import imported_when_asked
 
 if TYPE_CHECKING:
     from tirlower.llvm.codegen.module import GeneratedModule, KernelInfo, generate, kernel_symbol
@@ -29,9 +29,7 @@ __all__ = [
     "unregister_symbol",
 ]
 
-
-def __getattr__(name: str) -> object:
-    # The generator itself: a kernel from the disk cache does without it.
-    if name in ("GeneratedModule", "KernelInfo", "generate", "kernel_symbol"):
-        return getattr(importlib.import_module("tirlower.llvm.codegen.module"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# The generator itself: a kernel from the disk cache does without it.
+__getattr__ = imported_when_asked(
+    __name__, dict.fromkeys(("GeneratedModule", "KernelInfo", "generate", "kernel_symbol"), "module")
+)
