@@ -30,7 +30,19 @@ def refused(func, *args) -> str:
 
 
 def test_the_fields_and_codes_have_their_numbers() -> None:
-    kinds = "address data shape strides ndim type_code type_bits type_lanes byte_offset device_id device_type".split()
+    kinds = [
+        "address",
+        "data",
+        "shape",
+        "strides",
+        "ndim",
+        "type_code",
+        "type_bits",
+        "type_lanes",
+        "byte_offset",
+        "device_id",
+        "device_type",
+    ]
     assert {f.name.lower(): f.value for f in StructField} == {**{n: i for i, n in enumerate(kinds)}, "value": 12}
     assert {f.name: f.value for f in ArgumentCode}.items() <= {
         n: int(c) for n, c in TypeCode.__members__.items()
