@@ -239,7 +239,7 @@ FAULTS = (
           _rule("transpose_of_transpose", lambda site, right: _inner(site, right, lambda inner: site.builder.op(
               "transpose", inner.inputs[0], axes=tuple(rules_shapes._order(site.op)[n] for n in rules_shapes._order(inner))), "transpose"))),
     Fault("any transpose moves nothing", "graph.Canonicalize",
-          _rule("moves_nothing", lambda site, right: site.inputs[0] if site.same_type(site.inputs[0], site.result) else None)),
+          _rule("moves_nothing", lambda site, right: site.inputs[0] if site.env.equal_types(site.inputs[0], site.result) else None)),
     Fault("a reshape looks through a transpose", "graph.Canonicalize",
           _rule("reshape_of_reshape", lambda site, right: _inner(site, right, lambda inner: site.builder.op(
               "reshape", inner.inputs[0], shape=site.result.shape), "reshape", "transpose", "squeeze", "expand_dims"))),

@@ -21,6 +21,28 @@ def test_views_of_views_become_one():
     assert [op.name for op in after.ops] in (["reshape", "slice"], ["reshape", "slice", "slice"])
 
 
+def test_a_state_takes_what_is_proved_to_be_of_its_type():
+    graph = tg.parse("""
+@tg.graph
+def g(x: tg.Tensor(("B", 4), "int32")):
+    tg.dims(B=(1, None))
+    s = tg.state("s", (1, 2), "int32", 0)
+    a: tg.Tensor(("(B + 1) // 2", 2), "int32") = tg.slice(x, starts=(None, 1), ends=(None, None), axes=(0, 1), steps=(2, 2))
+    b: tg.Tensor(("(min(4, (B + 1) // 2) + 1) // 2", 2), "int32") = tg.slice(a, starts=(0,), ends=(4,), axes=(0,), steps=(2,))
+    c: tg.Tensor((1, 2), "int32") = tg.slice(b, starts=(-1,), ends=(None,), axes=(0,))
+    s.store(c)
+    return c
+""")
+    after = check_graph(tg.passes.Canonicalize(), graph)
+    assert [op.name for op in after.ops] == ["slice"] and after.results[0].shape[0] != 1, "one, and not written so"
+    for one in (after, tg.parse(str(after))):
+        exe = tg.compile(one)
+        for rows in range(1, 12):
+            x = np.arange(rows * 4, dtype="int32").reshape(rows, 4)
+            wanted = x[::2, 1::2][:4:2][-1:]
+            assert (exe(x) == wanted).all() and (exe.state["s"] == wanted).all(), rows
+
+
 def test_a_split_that_is_concatenated_again_is_gone():
     def model(x):
         a, b, c = x[:2], x[2:5], x[5:]

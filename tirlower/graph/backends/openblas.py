@@ -111,7 +111,7 @@ def _product(product: Value, result: Value, env: DimEnv) -> Product | None:
     """What a match is to the library; None where it does not take it."""
     node = product.node
     assert isinstance(node, Op)
-    if product.dtype not in GEMM or not _same_type(result, product, env):
+    if product.dtype not in GEMM or not env.equal_types(result, product):
         return None
     a, b = node.inputs
     if {v.dtype for v in (a, b)} != {product.dtype} or len(a.shape) < 2 or len(b.shape) < 2:
@@ -146,10 +146,6 @@ def _product(product: Value, result: Value, env: DimEnv) -> Product | None:
         stacked,
         added,
     )
-
-
-def _same_type(a: Value, b: Value, env: DimEnv) -> bool:
-    return a.dtype == b.dtype and equal_shapes(a.shape, b.shape, env)
 
 
 def _turned(value: Value) -> bool:

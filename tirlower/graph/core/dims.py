@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from tirlower.arith import Analyzer, ConstIntBound, ModularSet
 from tirlower.graph.core.cases import equal_by_cases, has_cases
 from tirlower.graph.errors import GraphError
 from tirlower.ir import Expr, IntImm, Node, Range, Var, expr_deep_equal, structural_equal
-from tirlower.ir.dtype import INT64
+from tirlower.ir.dtype import INT64, DataType
 from tirlower.ir.expr import ExprLike, const
 from tirlower.ir.functor import substitute
 from tirlower.ir.node import binds, data, node
@@ -27,6 +27,19 @@ __all__ = ["Dim", "DimEnv", "Extent", "Shape", "as_extent", "as_shape", "dim", "
 Extent: TypeAlias = "int | Expr"
 """A number, or an int64 expression of dims."""
 Shape: TypeAlias = tuple[Extent, ...]
+
+
+class Typed(Protocol):
+    """What has a shape and a dtype."""
+
+    @property
+    def shape(self) -> Shape:
+        """The extents."""
+
+    @property
+    def dtype(self) -> DataType:
+        """What an element is."""
+
 
 _LARGEST: Final = 2**63 - 1
 """Extents are computed in int64."""
@@ -289,6 +302,11 @@ class DimEnv:
         """Whether two extents are equal; None where neither that nor the contrary can be proved."""
         proved = self._proved(a, b)
         return True if proved is None and self._is_assumed(extent_expr(a), extent_expr(b)) else proved
+
+    def equal_types(self, a: Typed, b: Typed) -> bool:
+        """Whether two values or types are of one dtype, and of shapes that are proved equal."""
+        alike = a.dtype == b.dtype and len(a.shape) == len(b.shape)
+        return alike and all(self.equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
 
     def _proved(self, a: Extent, b: Extent) -> bool | None:
         if a is b or (isinstance(a, int) and isinstance(b, int)):

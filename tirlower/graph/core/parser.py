@@ -212,9 +212,7 @@ class Parser:
     def _checked(self, name: str, made: Value) -> Value:
         if name in self.promised:
             where, kind = self.promised[name]
-            env = self.builder.env
-            same = kind.dtype == made.dtype and len(kind.shape) == len(made.shape)
-            if not same or not all(env.equal(a, b) for a, b in zip(kind.shape, made.shape, strict=True)):
+            if not self.builder.env.equal_types(kind, made):
                 self.fail(
                     f"{name!r} is stated as {kind}, and is {made.type}",
                     where,

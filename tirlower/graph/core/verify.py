@@ -171,8 +171,7 @@ class _Verifier:
             self.fail(f"{node!r} needs {a} and {b} to be equal, and the graph does not assume it", node)
 
     def _same(self, what: str, a: TensorType, b: TensorType, node: GraphNode) -> None:
-        same = a.dtype == b.dtype and len(a.shape) == len(b.shape)
-        if not same or not all(self.env.equal(x, y) for x, y in zip(a.shape, b.shape, strict=True)):
+        if not self.env.equal_types(a, b):
             self.fail(what, node)
 
     def _taken(self, what: str, params: Sequence[Value], given: Sequence[Value], node: GraphNode) -> None:
@@ -194,7 +193,7 @@ class _Verifier:
         return rule(cast(Never, node))
 
     def _store(self, node: Store) -> Sequence[TensorType]:
-        if len(node.inputs) != 1 or node.inputs[0].type != node.target.type:
+        if len(node.inputs) != 1 or not self.env.equal_types(node.inputs[0], node.target):
             self.fail(f"{node!r} stores another type than {node.target.type}", node)
         if not node.target.mutable:
             self.fail(f"{node!r} stores to a state that never changes", node)

@@ -183,7 +183,7 @@ class GraphBuilder:
         if isinstance(value, (bool, int, float)):
             value = ConstantData.splat(value, target.initial.shape, target.dtype)
         given = self._values([value])[0]
-        if given.type != target.type:
+        if not self.env.equal_types(given, target):
             raise self._wrong(
                 f"the state {target.name!r} is {target.type}, got {given.type} for it",
                 "a state keeps its type: cast, pad or slice what is stored",

@@ -27,7 +27,7 @@ from tirlower.graph.passes.rule import DFPatternCallback, Replace, Rule, RuleLik
 from tirlower.graph.patterns.constraints import PatternContext
 from tirlower.graph.patterns.match import Match, Matcher
 from tirlower.graph.patterns.nodes import DFPattern
-from tirlower.graph.patterns.subjects import equal_shapes, shown_node
+from tirlower.graph.patterns.subjects import shown_node
 
 __all__ = [
     "DFPatternCallback",
@@ -207,7 +207,7 @@ class _Round:
     ) -> Mapping[Value, Value]:
         made = {value: given} if isinstance(given, Value) else dict(zip(node.results, given, strict=True))
         for old, new in made.items():
-            if old.dtype != new.dtype or not equal_shapes(old.shape, new.shape, self.builder.env):
+            if not self.builder.env.equal_types(old, new):
                 raise GraphError(
                     f"{rule.name} gives {new.type} in the place of {shown_node(node)}, which is {old.type}",
                     help="a rule gives a value of the same type, or None where it does not apply",
@@ -299,7 +299,7 @@ def _rebound(
 def _substituted(graph: Graph, builder: GraphBuilder, made: Mapping[Value, Value]) -> Graph:
     """The graph with other values in the place of some, and the nodes of a builder that make them."""
     for old, new in made.items():
-        if old.dtype != new.dtype or not equal_shapes(old.shape, new.shape, builder.env):
+        if not builder.env.equal_types(old, new):
             raise GraphError(f"{new.type} stands in the place of `{old.name}`, which is {old.type}")
     fresh = set(builder.nodes)
     # What a new node reads is what was there; all others read what stands for it.

@@ -13,7 +13,6 @@ from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.patterns.from_graph import patterns_of
 from tirlower.graph.patterns.match import Match
 from tirlower.graph.patterns.nodes import DFPattern
-from tirlower.graph.patterns.subjects import equal_shapes
 
 __all__ = ["DFPatternCallback", "Replace", "Rule", "RuleLike", "rule_of"]
 
@@ -121,7 +120,7 @@ def _of_graphs(before: Graph, after: Graph) -> Rule:
             else:
                 raise GraphError(f"the graph of a rule has operations alone, got {type(node).__name__}")
         value = new[after.results[0]]
-        same = value.dtype == match.value.dtype and equal_shapes(value.shape, match.value.shape, builder.env)
+        same = builder.env.equal_types(value, match.value)
         return value if same else None
 
     return Rule(pattern, replace, f"{before.name} -> {after.name}")

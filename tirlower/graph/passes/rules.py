@@ -59,14 +59,6 @@ class Site:
         known = analysis(self.graph)
         return n < len(self.op.inputs) and known.uses(self.op.inputs[n]) <= 1
 
-    def same_type(self, a: Value, b: Value) -> bool:
-        """Whether two values are of one dtype and of shapes that are proved equal."""
-        return (
-            a.dtype == b.dtype
-            and len(a.shape) == len(b.shape)
-            and all(self.env.equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
-        )
-
 
 Rewriting = Callable[[Site], "Value | Sequence[Value] | None"]
 
@@ -156,7 +148,7 @@ def _first(site: Site, rules: Sequence[Rule], root: Op) -> Sequence[Value] | Non
         if made is None:
             continue
         several = (made,) if isinstance(made, Value) else tuple(made)
-        fits = len(several) == len(root.results) and all(map(site.same_type, several, root.results))
+        fits = len(several) == len(root.results) and all(map(site.env.equal_types, several, root.results))
         if fits and len(builder.env.assumed) == assumed:
             return several
         # It would be of another type, or need something of the dims that was not needed before.

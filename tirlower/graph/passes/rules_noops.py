@@ -48,7 +48,7 @@ def same_value(site: Site) -> Value | None:
 def moves_nothing(site: Site) -> Value | None:
     """A reshape, slice, cast and so on of the type that it is given, which leaves every element where it is."""
     x, op = site.inputs[0], site.op
-    if not site.same_type(x, site.result):
+    if not site.env.equal_types(x, site.result):
         return None
     if op.name == "transpose":
         axes = op.attrs.get("axes")

@@ -359,7 +359,7 @@ def split_of_concat(site: Site) -> Sequence[Value] | None:
         return None
     rank = len(site.inputs[0].shape)
     same = len(inner.inputs) == len(site.op.results) and _axis(inner, rank) == _axis(site.op, rank)
-    return inner.inputs if same and all(map(site.same_type, inner.inputs, site.op.results)) else None
+    return inner.inputs if same and all(map(site.env.equal_types, inner.inputs, site.op.results)) else None
 
 
 # Concatenations
