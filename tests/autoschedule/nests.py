@@ -5,11 +5,9 @@ build does by default and as it is written, on a stated machine, and compares th
 
 from __future__ import annotations
 
-import ast
 import math
 import random
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy as np
 
 import tirlower as tl
 from tests.fuzz.seeds import patched, run_seeds
+from tests.generate.flat import flattened
 from tirlower.autoschedule import choose
 from tirlower.autoschedule.recipes import histogram, time_loop
 from tirlower.script import parse
@@ -80,7 +79,7 @@ class Nests:
         self.params = [(name, dtype, (" * ".join(shape),)) for name, dtype, shape in self.params]
         head = [f"{name}: T.int32" for name in self.scalars]
         head += [f'{name}: T.Buffer(({shape},), "{dtype}")' for name, dtype, (shape,) in self.params]
-        body = ast.unparse(_Flat(shapes).visit(ast.parse(self.text)))
+        body = flattened(self.text, shapes)
         self.text = f"def f({', '.join(head)}):" + body.partition(":\n")[2].join(("\n", ""))
 
     def extent(self, size: str) -> str:
@@ -401,23 +400,6 @@ KINDS = (
     _elementwise, _elementwise, _chain, _product, _product, _block, _sums, _softmax, _rows, _rows, _transpose, _stencil, _triangle, _carried, _odd, _histogram, _steps,
     _window, _window, _once, _rim, _apart,
 )  # fmt: skip
-
-
-class _Flat(ast.NodeTransformer):
-    """``A[i, j]`` as ``A[i * n + j]``."""
-
-    def __init__(self, shapes: Mapping[str, tuple[str, ...]]) -> None:
-        self.shapes = shapes
-
-    def visit_Subscript(self, op: ast.Subscript) -> ast.AST:
-        self.generic_visit(op)
-        if isinstance(op.value, ast.Name) and isinstance(op.slice, ast.Tuple) and op.value.id in self.shapes:
-            place, *others = op.slice.elts
-            for index, size in zip(others, self.shapes[op.value.id][1:], strict=True):
-                scaled = ast.BinOp(place, ast.Mult(), ast.parse(size, mode="eval").body)
-                place = ast.BinOp(scaled, ast.Add(), index)
-            op.slice = place
-        return op
 
 
 def check(seed: int) -> bool:

@@ -79,7 +79,7 @@ def _nest(seed: int, counts: Counts) -> None:
 
 def _chain(seed: int, counts: Counts) -> None:
     rng = random.Random(seed)
-    program = parse(values.chain(seed))
+    program = parse(values.program(seed))
     try:
         executes_alike(program, program, samples=1)
     except InterpreterError:

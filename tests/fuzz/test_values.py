@@ -14,7 +14,7 @@ from tirlower.poly.verdict import PROVED
 
 def test_random_value_steps_of_random_chains() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(12):
+    for seed in range(12, 24):
         run_one(seed, counts)
     assert counts["stage_mem taken"]
     assert counts["witnesses looked for"]
@@ -27,6 +27,7 @@ def test_more_random_value_steps() -> None:
         run_one(seed, counts)
     taken = {word.removesuffix(" taken") for word in counts if word.endswith(" taken")}
     assert {"compute_at", "reverse_compute_at", "cache_read", "cache_write", "pack", "compute_inline"} <= taken
+    assert {"materialize", "inline_bind", "specialize", "unflatten", "register_tile"} <= taken
 
 
 def found(monkeypatch: pytest.MonkeyPatch, verbs: list[str], seeds: int = 150) -> None:

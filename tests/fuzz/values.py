@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -13,16 +14,17 @@ from typing import Any
 import tirlower as tl
 from tests.checking import executes_alike, roundtrips
 from tests.fuzz.seeds import is_a_refusal, run_seeds
+from tests.generate.flat import flattened
 from tests.poly.brute import events
 from tests.schedule.stepping import witness_is_true
 from tirlower.diagnostics import IllegalStep, InterpreterError, ScheduleError, UnprovedStep
 from tirlower.ir.query import each
-from tirlower.ir.stmt import Block, BufferStore, For
+from tirlower.ir.stmt import Bind, Block, BufferStore, For
 from tirlower.ir.structural import assert_structural_equal
 from tirlower.schedule.draft import AFTERWARDS
 from tirlower.script import parse
 
-__all__ = ["VERBS", "chain", "run_one"]
+__all__ = ["VERBS", "chain", "program", "run_one"]
 
 STEPS = 4
 SIZE = 6
@@ -45,6 +47,24 @@ def chain(seed: int) -> str:
     lines += _nest(rng, 9, "X", filled)
     head = f'def f(A: T.Buffer(({SIZE}, {SIZE}), "int32"), X: T.Buffer(({SIZE}, {SIZE}), "int32")):'
     return "\n".join(["@T.prim_func", head, *lines])
+
+
+NAMED = re.compile(r"^( *)(\w+\[[^]]*\]) = (.*) \+ (\d+)$", re.MULTILINE)
+"""A statement whose value is a sum with a number."""
+
+
+def program(seed: int) -> str:
+    """The program of a seed: a chain, now and then of floats, with names for some of its values, or of a flat array."""
+    rng, text = random.Random(f"form {seed}"), chain(seed)
+    if rng.random() < 0.3:
+        text = text.replace("int32", "float32")
+    if rng.random() < 0.4:
+        text = NAMED.sub(lambda found: "{0}n{3} = {2}\n{0}{1} = n{3} + {3} * n{3}".format(*found.groups()), text)
+    if rng.random() < 0.3:
+        name = rng.choice("AX")
+        text = text.replace(f"{name}: T.Buffer(({SIZE}, {SIZE})", f"{name}: T.Buffer(({SIZE * SIZE},)")
+        text = flattened(text, {name: (str(SIZE), str(SIZE))})
+    return text
 
 
 def _nest(rng: random.Random, number: int, target: str, filled: list[str]) -> list[str]:
@@ -130,6 +150,23 @@ def _buffer(sch: Any, rng: random.Random) -> str:
     return rng.choice([store.buffer.name for store in each(BufferStore, sch.mod["main"].body)] + ["A"])
 
 
+def _name(sch: Any, rng: random.Random) -> str:
+    names = [bind.var.name for bind in each(Bind, sch.mod["main"].body)]
+    return rng.choice(names) if names else "x"
+
+
+def _specialize(sch: Any, rng: random.Random) -> None:
+    where, upto = _loop(sch, rng), rng.choice([None, None, _loop(sch, rng)])
+    conditions = [["1 < 2"], [f"{sch.get(_loop(sch, rng)).loop_var.name} < 3"], ["i0 == 3", "j0 < 2"]]
+    sch.specialize(where, *rng.choice(conditions), upto=upto)
+
+
+def _unflatten(sch: Any, rng: random.Random) -> None:
+    flat = [buffer.name for buffer in sch.mod["main"].buffers if len(buffer.shape) == 1]
+    shapes = [f"{SIZE}, {SIZE}"] * 3 + [f"2, {SIZE // 2}, {SIZE}", f"{SIZE * SIZE}"]
+    sch.unflatten(rng.choice([*flat, *flat, "A"]), rng.choice(shapes))
+
+
 def _located(sch: Any, rng: random.Random) -> None:
     stage = _stage(sch, rng)
     sch.compute_at(stage, sch.sample_compute_location(stage))
@@ -145,8 +182,16 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
         layout=rng.choice([None, lambda i, j: [j, i], lambda i, j: [i // 4, j, i % 4]]),
     ),
     "register_tile": lambda sch, rng: sch.register_tile(
-        _buffer(sch, rng), [_loop(sch, rng)], at=_loop(sch, rng), order=rng.choice(["keep", "add"])
+        _buffer(sch, rng),
+        [_loop(sch, rng)],
+        at=_loop(sch, rng),
+        order=rng.choice(["keep", "add"]),
+        store=rng.choice(["auto", "auto", True, False]),
     ),
+    "materialize": lambda sch, rng: sch.materialize(_name(sch, rng), *[_loop(sch, rng)][: rng.randint(0, 1)]),
+    "inline_bind": lambda sch, rng: sch.inline_bind(_name(sch, rng), *[_loop(sch, rng)][: rng.randint(0, 1)]),
+    "specialize": _specialize,
+    "unflatten": _unflatten,
     "reverse_compute_inline": lambda sch, rng: sch.reverse_compute_inline(_stage(sch, rng)),
     "compute_at": lambda sch, rng: sch.compute_at(
         _stage(sch, rng),
@@ -201,7 +246,7 @@ def run_one(seed: int, counts: Counter[str] | None = None, verbs: Any = None) ->
     """Take some steps on the program of a seed. Raises AssertionError or Mismatch where something is wrong."""
     counts = Counter() if counts is None else counts
     rng = random.Random(seed)
-    before = parse(chain(seed))
+    before = parse(program(seed))
     try:
         executes_alike(before, before, samples=1)
     except InterpreterError:

@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tirlower.interp.structs import Struct, TypeCode, pack_arguments, tensor_struct
+from tirlower.interp.structs import Struct, pack_arguments, tensor_struct
 from tirlower.interp.values import Fault
-from tirlower.ir.struct_field import StructField
+from tirlower.ir.struct_field import ArgumentCode, StructField
 
 
 def test_tensor_descriptors_have_dlpacks_fields():
@@ -35,7 +35,12 @@ def test_type_codes():
 def test_packed_arguments():
     values, codes, count = pack_arguments([np.zeros(2, np.int32), 5, 2.5, None])
     view = codes.view("int32")
-    assert [view.get(n) for n in range(count)] == [TypeCode.TENSOR, TypeCode.INT, TypeCode.FLOAT, TypeCode.NULL]
+    assert [view.get(n) for n in range(count)] == [
+        ArgumentCode.TENSOR,
+        ArgumentCode.INT,
+        ArgumentCode.FLOAT,
+        ArgumentCode.NULL,
+    ]
     assert values.get(1, StructField.VALUE) == 5 and values.get(3, StructField.VALUE) is None
 
 

@@ -7,7 +7,6 @@ descriptor (data, shape, strides …) or an argument value. Here such an array i
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,23 +14,9 @@ import numpy as np
 from tirlower.interp.memory import Memory, Pointer, UnwrittenMemory
 from tirlower.interp.values import Datum, Fault
 from tirlower.ir.dtype import Array, DataType
-from tirlower.ir.struct_field import StructField
+from tirlower.ir.struct_field import ArgumentCode, StructField, dlpack_bits, dlpack_code
 
-__all__ = ["ResultSlot", "Struct", "TypeCode", "pack_arguments", "tensor_struct"]
-
-
-class TypeCode(enum.IntEnum):
-    """DLPack's type codes, and those that packed arguments have beside them."""
-
-    INT = 0
-    UINT = 1
-    FLOAT = 2
-    HANDLE = 3
-    NULL = 4
-    BFLOAT = 4
-    BOOL = 6
-    TENSOR = 7
-    ARG_BOOL = 15
+__all__ = ["ResultSlot", "Struct", "pack_arguments", "tensor_struct"]
 
 
 class Struct:
@@ -84,22 +69,9 @@ class ResultSlot(Pointer):
             return self.field
         try:
             number = code.view("int32").get(0)
-            return self.view("float64" if number == TypeCode.FLOAT else "int64").get(0)
+            return self.view("float64" if number == ArgumentCode.FLOAT else "int64").get(0)
         except UnwrittenMemory:
             return None
-
-
-def type_code(dtype: DataType) -> int:
-    """DLPack's code of a data type."""
-    if dtype.is_bool:
-        return TypeCode.BOOL
-    if dtype.is_bfloat16:
-        return TypeCode.BFLOAT
-    if dtype.is_minifloat:
-        from_name = {"float8_e3m4": 7, "float8_e4m3": 8, "float8_e4m3b11fnuz": 9, "float8_e4m3fn": 10}
-        rest = {"float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13, "float8_e8m0fnu": 14}
-        return {**from_name, **rest, "float6_e2m3fn": 15, "float6_e3m2fn": 16, "float4_e2m1fn": 17}[dtype.code]
-    return {"int": TypeCode.INT, "uint": TypeCode.UINT, "float": TypeCode.FLOAT}[dtype.code]
 
 
 def int64_array(values: Sequence[int], name: str) -> Pointer:
@@ -118,8 +90,8 @@ def tensor_struct(array: Array, name: str, device_type: int = 1) -> Struct:
         StructField.SHAPE: int64_array(array.shape, f"{name}.shape"),
         StructField.STRIDES: strides,
         StructField.NDIM: array.ndim,
-        StructField.TYPE_CODE: type_code(dtype),
-        StructField.TYPE_BITS: 8 if dtype.is_bool else dtype.bits,
+        StructField.TYPE_CODE: dlpack_code(dtype),
+        StructField.TYPE_BITS: dlpack_bits(dtype),
         StructField.TYPE_LANES: 1,
         StructField.BYTE_OFFSET: 0,
         StructField.DEVICE_ID: 0,
@@ -136,17 +108,17 @@ def pack_arguments(args: Sequence[Datum], device_type: int = 1) -> tuple[Struct,
     values, codes = Struct("the arguments"), []
     for index, arg in enumerate(args):
         if isinstance(arg, np.ndarray):
-            value, code = tensor_struct(arg, f"argument {index}", device_type), TypeCode.TENSOR
+            value, code = tensor_struct(arg, f"argument {index}", device_type), ArgumentCode.TENSOR
         elif arg is None:
-            value, code = None, TypeCode.NULL
+            value, code = None, ArgumentCode.NULL
         elif isinstance(arg, (bool, np.bool_)):
-            value, code = int(arg), TypeCode.ARG_BOOL  # type: ignore[assignment]
+            value, code = int(arg), ArgumentCode.ARG_BOOL  # type: ignore[assignment]
         elif isinstance(arg, (int, np.integer)):
-            value, code = int(arg), TypeCode.INT  # type: ignore[assignment]
+            value, code = int(arg), ArgumentCode.INT  # type: ignore[assignment]
         elif isinstance(arg, (float, np.floating)):
-            value, code = float(arg), TypeCode.FLOAT  # type: ignore[assignment]
+            value, code = float(arg), ArgumentCode.FLOAT  # type: ignore[assignment]
         else:
-            value, code = arg, TypeCode.HANDLE
+            value, code = arg, ArgumentCode.HANDLE
         values.set(index, StructField.VALUE, value)
         codes.append(int(code))
     return values, Pointer.of_array(np.array(codes, np.int32), "the type codes"), len(codes)

@@ -64,7 +64,9 @@ def _meet(before: Instances, a: Spot, b: Spot, params: Mapping[Var, int]) -> boo
     points = _point(before, a, params), _point(before, b, params)
     if points[0] is None or points[1] is None:
         return False
-    return a[0].data is b[0].data and points[0].indices == points[1].indices
+    home = before.scop.homes.get(a[0].data, ())  # each iteration of these loops has memory of its own
+    mine, other = ([at for loop, at in zip(x.loops, ats, strict=False) if loop in home] for x, ats in (a, b))
+    return a[0].data is b[0].data and mine == other and points[0].indices == points[1].indices
 
 
 def _spot(before: Instances, one: tuple[str, tuple[int, ...]]) -> tuple[Access, tuple[int, ...]] | None:

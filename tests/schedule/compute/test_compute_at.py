@@ -9,6 +9,7 @@ import pytest
 from tests.checking import same_function
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, IllegalStep, NotApplicable
+from tirlower.schedule.compute.moved import Source
 from tirlower.script import parse
 
 BLUR = """
@@ -130,6 +131,39 @@ def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), 
 """,
         lambda sch: sch.compute_at("B", "C/i"),
     )
+
+
+OWN = """
+@T.prim_func
+def f(A: T.Buffer((12, 6), "int32"), X: T.Buffer((12, 6), "int32")):
+    for i in range({outer}):
+        L = T.alloc_buffer(({rows}, 6), "int32", scope="local")
+        for r, j in T.grid({rows}, 6):
+            with T.block("P"):
+                v0 = T.axis.spatial(12, {first})
+                v1 = T.axis.spatial(6, j)
+                L[{row}, v1] = A[v0, v1] + A[v0, 5 - v1]
+        for r2, j2 in T.grid({rows}, 6):
+            X[i * {rows} + r2, j2] = L[r2, j2]
+"""
+
+
+def test_iterators_of_loops_around_both_places_keep_their_values() -> None:
+    for outer, first in ((12, "i"), (12, "11 - i"), (6, "i * 2")):
+        text = OWN.format(outer=outer, rows=1, first=first, row="0")
+        sch = taken(text, lambda sch: sch.compute_at("P", "j2"))
+        assert [loop.name for loop in sch.get_loops("P")] == ["i", "r2", "j2"], first
+        taken(text, lambda sch: sch.compute_at("P", "r2", preserve_unit_loops=True))
+        other = text.replace("X[i * 1 + r2, j2] = L[r2, j2]", "X[L[r2, j2] % 12, j2] = 1")
+        taken(other, lambda sch: sch.compute_at("P", "r2"))
+
+
+def test_two_iterations_with_memory_of_their_own_are_no_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Source, "kept", {})  # each iteration of `i` computes what all of them do: the last row is left
+    text = OWN.format(outer=12, rows=1, first="i", row="0")
+    error = refused(text, lambda sch: sch.compute_at("P", "j2"))
+    (i, *_), (other, *_) = (point.loops for point in error.witness.points)
+    assert i == other, "of one iteration, in whose memory both are"
 
 
 def test_handles_of_the_block_go_along() -> None:

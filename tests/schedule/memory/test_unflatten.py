@@ -9,6 +9,7 @@ import pytest
 
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, NotApplicable, NotFound
+from tirlower.ir.stmt import Block
 
 HEAD = """
 @T.prim_func
@@ -114,3 +115,27 @@ def test_loads_in_subscripts_of_others() -> None:
     body = "for i, j in T.grid(m, n):\n    if A[i * n + j] >= 0 and A[i * n + j] < k:\n        B[A[i * n + j]] = A[i * n + j]"
     sch = taken(program(body), lambda sch: sch.unflatten("A", "m, n"), inputs=[s for s in SIZES if s[0] * s[1] > 1])
     assert "B[A_nd[i, j]] = A_nd[i, j]" in str(sch.mod["main"])
+
+
+def test_the_view_stands_in_the_root_block() -> None:
+    text = """
+@T.prim_func
+def f(m: T.int32, n: T.int32, A: T.Buffer((m * n,), "int32"), X: T.Buffer((m, n), "int32")):
+    C = T.alloc_buffer((m, n), "int32")
+    for i, j in T.grid(m, n):
+        C[i, j] = A[i * n + j] * 2
+    for i, j in T.grid(m, n):
+        with T.block("X"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            X[vi, vj] = C[vi, vj] + 1
+"""
+
+    def steps(sch: Any) -> None:
+        root = sch.get_block("root")
+        loop = sch.loop("i#1")
+        sch.unflatten("A", "m, n")
+        assert sch.get(root).name == "root" and sch.get(loop).loop_var.name == "i"
+        sch.parallel(loop)
+
+    sch = taken(text, steps)
+    assert isinstance(sch.mod["main"].body, Block)

@@ -6,8 +6,7 @@ import pytest
 from tests.checking import check
 from tirlower.diagnostics import RuntimeAssertError, TransformError
 from tirlower.interp import interpret
-from tirlower.interp.structs import TypeCode, type_code
-from tirlower.ir.dtype import FLOAT8_KINDS, DataType
+from tirlower.ir.dtype import DataType
 from tirlower.ir.struct_field import ArgumentCode, StructField, dlpack_code
 from tirlower.ir.verify import verify_well_formed
 from tirlower.machine.target import Target
@@ -44,11 +43,14 @@ def test_the_fields_and_codes_have_their_numbers() -> None:
         "device_type",
     ]
     assert {f.name.lower(): f.value for f in StructField} == {**{n: i for i, n in enumerate(kinds)}, "value": 12}
-    assert {f.name: f.value for f in ArgumentCode}.items() <= {
-        n: int(c) for n, c in TypeCode.__members__.items()
-    }.items()
-    for name in ("int8", "uint64", "float16", "float64", "bool", "bfloat16", *FLOAT8_KINDS):
-        assert dlpack_code(DataType(name)) == type_code(DataType(name))
+    codes = {"INT": 0, "FLOAT": 2, "HANDLE": 3, "NULL": 4, "TENSOR": 7, "ARG_BOOL": 15}
+    assert {f.name: f.value for f in ArgumentCode} == codes
+    listed = {"int8": 0, "uint64": 1, "float16": 2, "float64": 2, "handle": 3, "bfloat16": 4, "bool": 6}
+    small = "e3m4 e4m3 e4m3b11fnuz e4m3fn e4m3fnuz e5m2 e5m2fnuz e8m0fnu"
+    listed |= {f"float8_{name}": 7 + n for n, name in enumerate(small.split())}
+    listed |= {"float6_e2m3fn": 15, "float6_e3m2fn": 16, "float4_e2m1fn": 17}
+    for name, code in listed.items():
+        assert dlpack_code(DataType(name)) == code, name
 
 
 def test_the_parameters_and_attributes() -> None:

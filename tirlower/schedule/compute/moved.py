@@ -40,6 +40,12 @@ class Source:
     bindings: dict[Var, Expr]
 
     @property
+    def kept(self) -> dict[Var, Range]:
+        """Iterators whose values are those of loops around both places: one, where nothing else is asked of them."""
+        own = {loop.loop_var for loop in self.loops}
+        return {v: Range(e, const(1, e.dtype)) for v, e in self.bindings.items() if not mentions(e, own)}
+
+    @property
     def block(self) -> Block | None:
         """The block, if it is one."""
         return self.inner if isinstance(self.inner, Block) else None
@@ -66,14 +72,15 @@ class Source:
         if all(name in found for name in names):
             return found
         starts = {loop.loop_var: build.add(loop.min, loop.loop_var) for loop in self.loops}
-        forms = [substitute(value, starts) for value in self.bindings.values()]
+        own = [var for var, value in self.bindings.items() if mentions(value, set(names))]
+        forms = [substitute(self.bindings[var], starts) for var in own]
         try:
             inverse, _ = IndexMap(tuple(names), tuple(forms)).non_surjective_inverse([x.extent for x in self.loops])
         except TirError as error:
             raise NotApplicable(
                 f"the loops of `{self.name}` cannot be told from its iterators: {error.message}"
             ) from error
-        back = inverse.map_indices([iters[var] for var in self.bindings])
+        back = inverse.map_indices([iters[var] for var in own])
         return {
             loop.loop_var: found.get(loop.loop_var, build.add(loop.min, value))
             for loop, value in zip(self.loops, back, strict=True)
@@ -145,8 +152,9 @@ def part_of(
     iters: dict[Var, Expr] = {}
     axes: list[tuple[Var, Expr]] = []
     conditions: list[Expr] = [*only]
+    kept = source.kept
     for var, domain in source.domains.items():
-        part = needed.get(var, domain)
+        part = needed.get(var) or kept.get(var, domain)
         low, extent = known.simplify(part.min), known.simplify(part.extent)
         value: Expr = build.cast(var.dtype, low)
         if not is_const_int(extent, 1) or preserve_unit_loops:
@@ -165,8 +173,8 @@ def part_of(
     inner = source.inner
     made: Stmt
     if isinstance(inner, Block):
-        kept = substitute(inner.predicate, back) if not is_const_int(inner.predicate, 1) else None
-        both = [one for one in (kept, predicate) if one is not None]
+        old = substitute(inner.predicate, back) if not is_const_int(inner.predicate, 1) else None
+        both = [one for one in (old, predicate) if one is not None]
         where = known.simplify(reduce(build.logical_and, both)) if both else const(1, "bool")
         made = inner.with_(
             iters=tuple(it.with_(value=iters[it.var]) for it in inner.iters),

@@ -106,9 +106,15 @@ def _check(step: Step) -> Verdict:
     name = next(one for n in itertools.count() if (one := f"{buffer.name}_nd{n or ''}") not in taken)
     new = buffer.with_(name=name, shape=_shape(step, func, buffer))
     body = _Apart(step, func, buffer, new).visit(func.body)
-    stmts = body.stmts if isinstance(body, Seq) else (body,)
-    step.plan = func.with_(body=seq(DeclBuffer(new), *stmts)), body, new, buffer
+    step.plan = func.with_(body=_declaring(new, body)), body, new, buffer
     return PROVED
+
+
+def _declaring(buffer: Buffer, body: Stmt) -> Stmt:
+    """What follows a view, the view in front: in the root block, where a function has one."""
+    if isinstance(body, Block):
+        return body.with_(body=_declaring(buffer, body.body))
+    return seq(DeclBuffer(buffer), *(body.stmts if isinstance(body, Seq) else (body,)))
 
 
 def _rewrite(step: Step) -> Change:
@@ -119,6 +125,7 @@ def _rewrite(step: Step) -> Change:
     name = function_of(step.state)
     forward = Forward()
     forward.like(step.state.mod[name].body, body)
+    forward.keep(step.state.mod[name].body, made.body)
     return Change(Edit(Site(name), made), forward, buffers={buffer: new})
 
 
