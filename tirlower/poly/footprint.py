@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 from tirlower.diagnostics import TirError
 from tirlower.ir import Buffer, Expr, For, PrimFunc, Range, Var, While
 from tirlower.ir.cancel import linear_difference
+from tirlower.ir.expr import IntImm, const
+from tirlower.ir.functor import substitute
+from tirlower.ir.query import each
+from tirlower.poly.boxes import Boxes
 from tirlower.poly.constraint_system import BOTH, SINK, System, TooManyCases
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
@@ -16,7 +21,7 @@ from tirlower.poly.isl import default_solver, isl
 from tirlower.poly.scop import Access, Loop, Scop
 from tirlower.poly.to_isl import distinct_names, parameters, set_of
 
-__all__ = ["Footprint", "footprint"]
+__all__ = ["Footprint", "footprint", "times"]
 
 
 class Footprint:
@@ -66,9 +71,32 @@ class Footprint:
             ) from error
 
     @cached_property
+    def _rectangle(self) -> list[tuple[Expr, int]] | None:
+        """Where each subscript starts and how many follow, which takes no isl where the loops inside run a number of times, under
+        conditions that are none of theirs, and something is touched whenever they hold; None elsewhere."""
+        fixed, boxes = {loop.var for loop in self.fixed}, Boxes(self.scop)
+        shared = set.intersection(*({id(one) for one in access.conditions} for access in self.accesses))
+        sure = [
+            all(times(loop) for loop in access.loops if loop.var not in fixed)
+            and shared.issuperset(map(id, access.conditions))
+            for access in self.accesses
+        ]
+        found: list[tuple[Expr, int]] = []
+        for spans in zip(*(_spans(access, fixed, boxes) for access in self.accesses), strict=False):
+            certain = [span for span, one in zip(spans, sure, strict=True) if one]
+            _, first, low, _ = min(certain or spans, key=lambda span: span[1])
+            end = max(start + width for _, start, _, width in certain or spans)
+            if not certain or any(s[0] != spans[0][0] or s[1] < first or s[1] + s[3] > end for s in spans):
+                return None  # what may not happen goes further
+            found.append((low, end - first))
+        return found or None
+
+    @cached_property
     def extents(self) -> tuple[int | None, ...]:
         """For each dimension the greatest number of indices from the least to the greatest touched; None where it has
         no bound. A buffer of this shape holds what one iteration needs."""
+        if self._rectangle is not None:
+            return tuple(width for _, width in self._rectangle)
         found: list[int | None] = []
         for width in self._widths:
             value = width.max_val() if not width.is_empty() else None
@@ -78,9 +106,13 @@ class Footprint:
     @property
     def steady(self) -> tuple[bool, ...]:
         """For each dimension whether that number is the same wherever something is touched."""
-        return tuple(
-            extent is not None and width.min_val().to_python() == extent - 1
-            for width, extent in zip(self._widths, self.extents, strict=True)
+        return (
+            (True,) * len(self._rectangle)
+            if self._rectangle is not None
+            else tuple(
+                extent is not None and width.min_val().to_python() == extent - 1
+                for width, extent in zip(self._widths, self.extents, strict=True)
+            )
         )
 
     @cached_property
@@ -115,6 +147,8 @@ class Footprint:
 
         Raises :class:`TirError` where a dimension has no bounds.
         """
+        if self._rectangle is not None:
+            return tuple(Range(low, const(width, low.dtype)) for low, width in self._rectangle)
         ranges = []
         for axis in range(self.elements.n_dim()):
             try:
@@ -134,6 +168,38 @@ class Footprint:
         variables = [*parameters(self.scop), *(loop.var for loop in self.fixed)]
         names = dict(zip(distinct_names(variables), variables, strict=True))
         return expression_of(piecewise, isl.Set.universe(self.elements.params().get_space()), names)
+
+
+_Span: TypeAlias = tuple[object, int, Expr, int]
+"""Where a subscript starts: as a form without its number (its key), that number, as an expression; and how many follow."""
+
+
+def _spans(access: Access, fixed: set[Var], boxes: Boxes) -> list[_Span]:
+    """Those of an access; none where one of them is not known."""
+    own = {loop.var: loop for loop in access.loops if loop.var not in fixed}
+    starts: dict[Var, Expr] = {var: loop.node.min for var, loop in own.items() if isinstance(loop.node, For)}
+    spans: list[_Span] = []
+    held = [form for one in access.conditions for form in one.forms()]
+    for form, index in zip(access.indices or (), getattr(access.node, "indices", ()), strict=False):
+        width, rest = 1, form
+        for var in own.keys() & form.terms.keys():
+            factor, loop = form.terms[var], own[var]
+            if factor < 0 or loop.overflows or not times(loop):
+                return []
+            width += factor * (times(loop) - 1)
+            rest = rest.without(var).plus(loop.start, factor)
+        low = substitute(index, starts)
+        named = all(var in fixed or var in boxes.scop.space.ranges for var in each(Var, low))
+        if not (named and all(boxes.is_free(dim, fixed) for form in (rest, *held) for dim in form.terms)):
+            return []
+        spans.append((rest.shifted(-rest.const).key, rest.const, low, width))
+    return spans
+
+
+def times(loop: Loop) -> int:
+    """How often a loop runs, where that is a number; else 0."""
+    extent = getattr(loop.node, "extent", None)
+    return max(extent.value, 0) if isinstance(extent, IntImm) else 0
 
 
 def footprint(
@@ -157,7 +223,7 @@ def footprint(
     ...         B[io * 8 + ii] = A[io * 8 + ii] + A[io * 8 + ii + 2]
     ... '''), "A", at="io")
     >>> found.extents, found.box
-    ((10,), (Range(8 * io, 8 * io + 10),))
+    ((10,), (Range(io * 8, io * 8 + 10),))
     """
     scop = extract(func)
     fixed: tuple[Loop, ...] = () if at is None else scop.loop(at).nest

@@ -43,8 +43,14 @@ MOST_ROWS: Final = 12
 FEW_ROWS: Final = 4
 """Rows of the tile for what is left: with two vectors a row its sums wait for none before them."""
 
+FEW_COLUMNS: Final = 4
+"""The narrowest tile of a few rows, before single columns."""
+
 BLOCK_ROWS: Final = 96
 """Rows that go by for each panel of a large operand: with 1,000 steps of the sum they stay in the second cache beside it."""
+
+PANEL_ROWS: Final = 24
+"""Rows from which on they go by in blocks: then a copy of the large operand costs less than reading it once more for each tile."""
 
 PACKED_ROWS: Final = 4
 """Rows that share what is packed, so that it pays: it costs less than a row's sums one by one."""
@@ -163,10 +169,11 @@ class UnknownContraction(Contraction):
         tile.pack_a(outside)
         tile.widths = (plan.columns, plan.lanes, plan.lanes // 4)
         tile.part(columns, block, sums)
-        tile.widths, tile.plan = (), plan
         for loop, _ in left:
+            across = loop_in(sch, loop, facts.columns.name)
             over = [loop_in(sch, loop, one.name) for one in facts.sums]
-            tile.part(loop, loop_in(sch, loop, facts.columns.name), over)
+            sch.reorder(across, loop, *(over if facts.form in TOGETHER else ()))
+            tile.part(across, loop, over)
         if plan.parallel is not None:
             sch.parallel(outside)
         tile.jam()
@@ -193,8 +200,8 @@ def where_large(facts: ContractionFacts, elements: int) -> str:
     conditions = [f"{size} >= {least}" for size in sizes]
     rows = extent_of(facts.rows)
     if rows is None and isinstance(facts.rows.node, For):
-        conditions.append(f"{facts.rows.node.extent} >= {BLOCK_ROWS}")
-    elif rows is not None and rows < BLOCK_ROWS:
+        conditions.append(f"{facts.rows.node.extent} >= {PANEL_ROWS}")
+    elif rows is not None and rows < PANEL_ROWS:
         return ""
     return " and ".join(conditions)
 
@@ -229,9 +236,16 @@ class AnyTile(Tile):
     def sizes(self, size: int) -> list[int]:
         """The parts of tiles into which what is left of a loop is cut."""
         if size == self.plan.rows:
-            both = all(extent_of(loop) is None for loop in (self.facts.rows, self.facts.columns) if loop is not None)
-            return [part for part in dict.fromkeys((size, 0 if both else FEW_ROWS)) if 1 < part <= size]
+            return [part for part in dict.fromkeys((size, FEW_ROWS)) if 1 < part <= size]
         return [part for part in dict.fromkeys((size, *self.widths)) if 1 < part <= size]
+
+    def plain(self, outside: LoopRV, inside: LoopRV, inner: LoopRV | None, height: int, by_rows: bool) -> None:
+        """Tiles of plain loops; of what is left of the rows in fewer widths, each of which takes proofs of its own."""
+        widths = self.widths
+        if by_rows and height < self.plan.rows and extent_of(self.facts.columns) is None:
+            self.widths = (max(FEW_COLUMNS, self.plan.lanes // 4),)
+        super().plain(outside, inside, inner, height, by_rows)
+        self.widths = widths
 
     def parted(self, at: LoopRV, rows: LoopRV | None, columns: LoopRV) -> None:
         """A tile; of single columns the rows' sums are to go side by side, which takes fewer proofs."""

@@ -31,8 +31,8 @@ from tirlower.ir.stmt import (
     Stmt,
     While,
 )
-from tirlower.poly.footprint import Footprint
-from tirlower.poly.scop import Access, Loop
+from tirlower.poly.footprint import Footprint, times
+from tirlower.poly.scop import Access
 from tirlower.poly.verdict import Verdict
 from tirlower.schedule.draft import Draft, Made, mapped, with_headers
 from tirlower.schedule.places import blocks_at, headers, loads_in, loops_at, statements_at, using
@@ -187,13 +187,7 @@ def _always_touched(
             return False
         if isinstance(stmt, Block) and (stmt.init is not None or not is_const_int(stmt.predicate, 1)):
             return False
-    return any(all(_runs(loop) for loop in access.loops if loop.var not in around) for access in accesses)
-
-
-def _runs(loop: Loop) -> bool:
-    """Whether a loop certainly has an iteration."""
-    node = loop.node
-    return isinstance(node, For) and isinstance(node.extent, IntImm) and node.extent.value > 0
+    return any(all(times(loop) for loop in access.loops if loop.var not in around) for access in accesses)
 
 
 _CONDITIONAL = (IfThenElse, While, Assert, Evaluate)
