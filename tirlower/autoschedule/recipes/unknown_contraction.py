@@ -212,7 +212,7 @@ class AnyTile(Tile):
     def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan) -> None:
         super().__init__(sch, facts, plan)
         self.jammed: list[tuple[LoopRV, int]] = []
-        self.widths: tuple[int, ...] = (plan.lanes, plan.lanes // 2, plan.lanes // 4)
+        self.widths: tuple[int, ...] = (plan.lanes, plan.lanes // 2, plan.lanes // 4, plan.lanes // 8)
 
     def cut(self, loop: LoopRV, size: int) -> list[tuple[LoopRV, int]]:
         """The loops over whole tiles, then over smaller ones for what is left, and over single rows or columns."""
