@@ -39,11 +39,17 @@ class Form(NamedTuple):
     numpy: Callable[..., object]
     times: int = 1
     """How many times as large its sides are."""
+    few: int = 0
+    """How long the side ``F`` is."""
 
     @property
     def side(self) -> int:
         """How long each side of its arrays is."""
         return SIZE * self.times
+
+    def size(self, dim: str) -> int:
+        """How long a side is; of a flat array, how many elements it has."""
+        return math.prod(self.few if name == "F" else self.side for name in dim.split(" * "))
 
     @property
     def shapes(self) -> list[list[str]]:
@@ -61,11 +67,16 @@ class Form(NamedTuple):
         body, params = self.body, [] if known else [f"{name}: T.int32" for name in self.sizes]
         for one, shape in zip(self.arrays.split("; "), self.shapes, strict=True):
             dims = ", ".join(
-                re.sub(r"[KLMN]", str(self.side), dim) if known else dim if self.sizes else repr(dim) for dim in shape
+                re.sub(r"[FKLMN]", lambda found: str(self.size(found[0])), dim)
+                if known
+                else dim
+                if self.sizes
+                else repr(dim)
+                for dim in shape
             )
             params.append(f"{one.split(': ')[0]}: T.Buffer(({dims},), 'float32')")
         if known:
-            body = re.sub(r"\b[KLMN]\b", str(self.side), body)
+            body = re.sub(r"\b[FKLMN]\b", lambda found: str(self.size(found[0])), body)
         return f"def f({', '.join(params)}):{body}"
 
 
@@ -120,6 +131,24 @@ FORMS: dict[str, Form] = {
         for k in range(K):
             C[i, j] += A[i, k] * B[k, j]
 """, _product, 3),
+    "product, 8 rows": Form("A: F, K; B: K, N; C: F, N", """
+    for i, j in T.grid(F, N):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[k, j]
+""", _product, 3, few=8),
+    "product, 32 rows": Form("A: F, K; B: K, N; C: F, N", """
+    for i, j in T.grid(F, N):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[k, j]
+""", _product, 3, few=32),
+    "product, 63 columns": Form("A: M, K; B: K, F; C: M, F", """
+    for i, j in T.grid(M, F):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[k, j]
+""", _product, few=63),
     "product, flat arrays": Form("A: M * K; B: K * N; C: M * N", """
     for i, j in T.grid(M, N):
         C[i * N + j] = T.float32(0)
@@ -299,7 +328,7 @@ FORMS: dict[str, Form] = {
 
 def _arguments(form: Form) -> list[Any]:
     rng = np.random.default_rng(0)
-    shapes = [[form.side ** len(dim.split(" * ")) for dim in shape] for shape in form.shapes]
+    shapes = [[*map(form.size, shape)] for shape in form.shapes]
     return [rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
 
 
@@ -307,7 +336,7 @@ def compared(form: Form, known: bool) -> dict[str, Call]:
     """The candidates. Raises AssertionError where they differ by more than the order of sums explains."""
     func, target = parse(form.text(known)), tl.Target("llvm", num_threads=1)
     kernels = {"auto": tl.build(func, target), "as written": tl.build(func, target, schedule="none")}
-    sizes = [] if known else [form.side] * len(form.sizes)
+    sizes = [] if known else [*map(form.size, form.sizes)]
     calls = {name: Call(kernel, (*sizes, *_arguments(form))) for name, kernel in kernels.items()}
     calls["numpy"] = Call(form.numpy, tuple(_arguments(form)))
     for call in calls.values():
