@@ -4,7 +4,9 @@ import pytest
 
 from tests.poly.brute import events
 from tests.poly.nests import random_nest
+from tirlower.arith import Analyzer
 from tirlower.diagnostics import TirError
+from tirlower.ir.functor import substitute
 from tirlower.poly import extract, footprint
 from tirlower.poly.footprint import Footprint
 from tirlower.script import parse
@@ -37,6 +39,36 @@ def test_the_whole_function_equals_brute_force(seed: int):
         if want:
             widths = [max(axis) - min(axis) + 1 for axis in zip(*want, strict=True)]
             assert list(found.extents) == widths
+
+
+def test_what_is_told_without_isl_is_what_happens_and_what_isl_tells(monkeypatch: pytest.MonkeyPatch):
+    asked, simplified = 0, Analyzer().simplify
+    for seed in range(60):
+        func = random_nest(seed)
+        scop, run = extract(func), events(func)
+        for loop in scop.loops:
+            for name in {a.buffer.name for a in scop.inside(loop) if a.buffer is not None}:
+                found = footprint(scop, name, at=loop)
+                if found._rectangle is None:
+                    continue
+                with monkeypatch.context() as patch:
+                    patch.setattr(Footprint, "_rectangle", None)
+                    other = Footprint(scop, found.buffer, found.fixed, found.accesses)
+                    if other.elements.is_empty():
+                        continue
+                    assert other.extents == found.extents and other.steady == found.steady, (seed, loop.name, name)
+                touched: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+                for event in run:
+                    at = tuple(value for _, value, _ in event.loops[: len(loop.nest)])
+                    if event.node.buffer.name == name and loop.node in [node for node, _, _ in event.loops]:
+                        touched.setdefault(at, set()).update(event.indices)
+                for at, indices in touched.items():
+                    values = dict(zip((one.var for one in loop.nest), at, strict=True))
+                    ends = [[simplified(substitute(e, values)) for e in (part.min, part.extent)] for part in found.box]
+                    wanted = [[min(axis), max(axis) - min(axis) + 1] for axis in zip(*indices, strict=True)]
+                    assert ends == wanted, (seed, loop.name, name, at)
+                    asked += 1
+    assert asked > 50
 
 
 def test_a_tile_with_its_halo():
