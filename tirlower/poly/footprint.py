@@ -180,6 +180,7 @@ def _spans(access: Access, fixed: set[Var], boxes: Boxes) -> list[_Span]:
     starts: dict[Var, Expr] = {var: loop.node.min for var, loop in own.items() if isinstance(loop.node, For)}
     spans: list[_Span] = []
     held = [form for one in access.conditions for form in one.forms()]
+    held += [loop.start for loop in own.values()]  # those that another one moves touch no rectangle
     for form, index in zip(access.indices or (), getattr(access.node, "indices", ()), strict=False):
         width, rest = 1, form
         for var in own.keys() & form.terms.keys():
