@@ -7,7 +7,7 @@ reads is computed first, be it several times in all. Boxes and positions tell, w
   elements is written by the iterations of the loops that are no digits of its subscripts, which come in their old order;
 - in an iteration of the loops that are around both, what moved comes first, and writes all that is read there;
 - whatever reads of the result there are in the group come after a write of the element in the same iteration;
-- what the group reads is written nowhere between its old place and the readers.
+- what the group reads is written nowhere between its old place and the readers, nor between its new place and them.
 
 What does not fit says nothing: then the flow of values is asked for.
 """
@@ -59,7 +59,10 @@ class _Proof(MovedGroup):
         need(len(common) >= len(self.there))
         there = Positions(common)
         need(max(there.of(now) for _, now in self.writes) < min(map(there.of, readers)))
-        self._inputs(data, place, min(at), max(map(place.of, before)))
+        inputs = self._inputs(data)
+        self._kept(self.before, inputs, place, at, before)
+        outside = Positions(self.there)
+        self._kept(self.after, inputs, outside, [outside.of(now) for _, now in self.writes], readers)
         self.are_old()
         self.boxes(common)
         self.same_sums()
@@ -75,8 +78,8 @@ class _Proof(MovedGroup):
             need(read.buffer is self.writes[0][0].buffer)
         return found
 
-    def _inputs(self, data: Var, place: Positions, first: int, last: int) -> None:
-        """That what the group reads is the same at both places."""
+    def _inputs(self, data: Var) -> set[Var]:
+        """What the group reads, which is the same at both places, and is no result of its own."""
         inputs: set[Var] = set()
         self.sums_up: set[Statement] = set()
         for was, now in self.writes:
@@ -91,9 +94,17 @@ class _Proof(MovedGroup):
                     self.sums_up.add(was.statement)
                 else:
                     inputs.add(access.data)
-        for access in self.before.scop.accesses:
+        return inputs
+
+    def _kept(
+        self, program: Instances, inputs: set[Var], place: Positions, at: list[int], readers: list[Access]
+    ) -> None:
+        """That what the group reads is written nowhere from its place on to the readers: between the two places, either of which may
+        be the first, neither."""
+        last = max(map(place.of, readers))
+        for access in program.scop.accesses:
             if access.is_write and access.data in inputs and place.inside(access):
-                need(not first <= place.of(access) <= last)
+                need(not min(at) <= place.of(access) <= last)
 
     def _begins(self, data: Var) -> None:
         """That no old value of the result has a part in a new one: an element is written in the first iteration, by something that does

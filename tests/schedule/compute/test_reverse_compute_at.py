@@ -82,3 +82,24 @@ def f(A: T.Buffer((9,), "int32"), C: T.Buffer((8,), "int32")):
 """,
         lambda sch: sch.reverse_compute_at("C", "B/i"),
     )
+
+
+def test_what_is_read_has_to_be_there_at_the_new_place_which_comes_before_the_old_one() -> None:
+    """The result is read behind both places, and its own reads look ahead in the loops that it moves into."""
+    text = """
+@T.prim_func
+def f(X: T.Buffer((6, 6), "int32"), Y: T.Buffer((6, 6), "int32")):
+    B = T.alloc_buffer((6, 6), "int32")
+    D = T.alloc_buffer((6, 6), "int32")
+    for i0, j0 in T.grid(6, 6):
+        D[i0, j0] = X[1, 5 - j0]
+    for i1, j1 in T.grid(6, 6):
+        B[i1, j1] = D[i1, j1] + D[i1, {ahead}]
+    for i2, j2 in T.grid(6, 6):
+        Y[i2, j2] = B[5 - i2, j2]
+"""
+    for ahead in ("5 - j1", "T.min(j1 + 1, 5)"):
+        for index in (-1, -2):
+            refused(text.format(ahead=ahead), lambda sch, index=index: sch.reverse_compute_at("B", "j0", index=index))
+        taken(text.format(ahead=ahead), lambda sch: sch.reverse_compute_at("B", "i0"))
+    taken(text.format(ahead="T.max(j1 - 1, 0)"), lambda sch: sch.reverse_compute_at("B", "j0"))
