@@ -14,7 +14,8 @@ from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.path import Path
-from tirlower.ir.stmt import Block, BufferStore, For, Stmt
+from tirlower.ir.query import mentions
+from tirlower.ir.stmt import Bind, Block, BufferStore, For, Stmt
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.places import blocks_at, loops_at, statements_at
 from tirlower.schedule.sites import Steps
@@ -126,6 +127,12 @@ def producer_at(step: Step, handle: Handle, *, one_store: bool = True) -> Produc
         step.refuse("nothing is written there", stmt)
     store_path, store = found[-1]
     assert isinstance(store, BufferStore)
+    _, outermost = next(iter(loops_at(func, store_path)), (path, stmt))
+    named = [one.var for _, one in step.facts.inside(outermost) if isinstance(one, Bind) and mentions(store, {one.var})]
+    if named:  # they are nothing in another place
+        step.refuse(
+            f"what is stored has parts of the name `{named[0].name}`", store, "inline_bind() or materialize() it first"
+        )
     name = stmt.name if isinstance(stmt, Block) else store.buffer.name
     return _made(func, path, stmt, store_path, store, name)
 

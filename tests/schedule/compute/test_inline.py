@@ -210,3 +210,33 @@ def f(C: T.Buffer((8,), "int32")):
         NotApplicable,
         "effects",
     )
+
+
+NAMED = """
+@T.prim_func
+def f(A: T.Buffer((6, 6), "float32"), X: T.Buffer((6, 6), "float32")):
+    B = T.alloc_buffer((6, 6), "float32")
+    for i0, j0 in T.grid(6, 6):
+        n0 = A[i0, j0] + A[5 - i0, j0]
+        B[i0, j0] = n0 + 1.0
+    for i1, j1 in T.grid(6, 6):
+        X[i1, j1] = B[i1, j1]
+"""
+
+
+def test_a_name_is_nothing_in_another_place() -> None:
+    """The steps put an expression of a name where nothing binds it."""
+    for step in (lambda sch: sch.compute_inline("B"), lambda sch: sch.reverse_compute_inline("X")):
+        refused(
+            NAMED.replace("X[i1, j1] = B[i1, j1]", "n1 = B[i1, j1]\n        X[i1, j1] = n1 + 2.0"),
+            step,
+            NotApplicable,
+            "name `n",
+        )
+    taken(NAMED, lambda sch: (sch.inline_bind("n0"), sch.compute_inline("B")))
+    outside = (
+        NAMED.replace("    B = T", "    n = T.float32(3)\n    B = T")
+        .replace("n0 + 1.0", "A[i0, j0] + n")
+        .replace("        n0 = A[i0, j0] + A[5 - i0, j0]\n", "")
+    )
+    taken(outside, lambda sch: sch.compute_inline("B"))
