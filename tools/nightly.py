@@ -69,6 +69,7 @@ JOBS = (
         2.0,
     ),
     Job("fuzz", "random programs keep their meaning", "python -m tests.fuzz --count 50000 --workers 2", 6.0),
+    Job("fuzz-everywhere", "steps that move values, each at all places", "python -m tests.fuzz.everywhere 0 1000", 1.0),
     Job("fuzz-nests", "naive loops as builds schedule them", "python -m tests.autoschedule.nests 0 3000", 0.5),
     Job(
         "fuzz-graphs",
