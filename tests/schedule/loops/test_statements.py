@@ -7,6 +7,7 @@ import pytest
 import tirlower as tl
 from tests.checking import executes_alike
 from tests.schedule.loops.test_reverse import again
+from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, IllegalStep, NotApplicable
 from tirlower.script import parse
 
@@ -56,3 +57,29 @@ def test_what_has_not_the_form() -> None:
         sch.reorder_stmts(sch.loop("t"), "A")
     with pytest.raises(BadArgument, match="another one"):
         sch.reorder_stmts("A", sch.loop("i"))
+
+
+def test_what_is_declared_in_between_stays_in_front_of_what_uses_it() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((6,), "int32"), X: T.Buffer((6,), "int32")):
+    for i in range(6):
+        A[i] = i
+    DECLARED
+    for j in range(6):
+        USED
+"""
+    for declared, used in (
+        ("D = T.alloc_buffer((6,), 'int32', scope='local')", "D[j] = j"),
+        ("n = T.int32(3)", "X[j] = j + n"),
+        ("D = T.decl_buffer((2, 3), 'int32', data=X.data)", "D[j // 3, j % 3] = 1"),
+    ):
+        program = text.replace("DECLARED", declared).replace("USED", used)
+        for order in ("ij", "ji"):
+            refused(
+                program,
+                lambda sch, order=order: sch.reorder_stmts(*map(sch.loop, order)),
+                NotApplicable,
+                "is declared between the two",
+            )
+        taken(program.replace(used, "X[j] = j"), lambda sch: sch.reorder_stmts(sch.loop("i"), sch.loop("j")))

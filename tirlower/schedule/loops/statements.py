@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tirlower.diagnostics import BadArgument
-from tirlower.ir.query import each
-from tirlower.ir.stmt import DECLARATIONS, Seq, Stmt
+from tirlower.ir.query import each, mentions
+from tirlower.ir.stmt import DECLARATIONS, AllocBuffer, AllocConst, Bind, DeclBuffer, Seq, Stmt
 from tirlower.poly import Scop
 from tirlower.poly.forms import constant
 from tirlower.poly.order_kept import Coordinate
@@ -74,6 +74,9 @@ def _check(step: Step) -> Verdict:
     for stmt in (one.stmt, two.stmt):
         if isinstance(stmt, DECLARATIONS):
             step.refuse("a declaration stays in front of what uses it", stmt)
+    for stmt in one.node.stmts[one.number + 1 : two.number]:
+        if _declares_for(step, stmt, two.stmt):
+            step.refuse("what the second one uses is declared between the two", stmt)
     around = loop_around(step, one.site)
     scop = scop_in(step, one.site, around)
     places = [first_order(scop, stmt) for stmt in (one.stmt, two.stmt)]
@@ -85,6 +88,17 @@ def _check(step: Step) -> Verdict:
         assert place is not None
         positions[stmt] = [*head, constant(place)]
     return order_verdict(step, one.site, positions, around, _swapped(one, two))
+
+
+def _declares_for(step: Step, declaration: Stmt, stmt: Stmt) -> bool:
+    """Whether a statement uses what one in front of it declares."""
+    if isinstance(declaration, Bind):
+        return mentions(stmt, {declaration.var})
+    if not isinstance(declaration, (AllocBuffer, AllocConst, DeclBuffer)):
+        return False
+    uses, buffer = step.facts.uses(stmt), declaration.buffer
+    own = not isinstance(declaration, DeclBuffer) and buffer.data in uses.named
+    return own or buffer in uses.reads or buffer in uses.writes
 
 
 def _alone(step: Step, one: Placed, two: Placed) -> Verdict:
