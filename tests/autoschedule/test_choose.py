@@ -185,3 +185,21 @@ def f(A: T.Buffer(("m", "k"), "float32"), B: T.Buffer(("k", "n"), "float32"), C:
     monkeypatch.undo()
     [nest] = autoschedule(IRModule({"f": parse(text)}), processor).nests
     assert nest.recipe == "contraction of any size"
+
+
+def test_somebody_else_chooses_between_offers():
+    """The plan that is preferred is taken as it is; of nothing that is preferred, nothing is."""
+    func, seen = IRModule({"f": SUMS}), dict[str, list[str]]()
+
+    def narrow(title: str, offers: list[choose.Offer]) -> list[choose.Offer]:
+        seen[title] = [offer.bid.name for offer in offers]
+        found = [offer for offer in offers if offer.bid.name == "elementwise"]
+        return [
+            replace(one, part=0.0, bid=replace(one.bid, plan=replace(one.bid.plan, lanes=8)))  # type: ignore[call-arg]
+            for one in found
+        ]
+
+    first, second = autoschedule(func, MACHINE, prefer=narrow).nests
+    assert "row chain" in seen["B over i, k"] and not first.recipe
+    assert second.recipe == "elementwise" and second.parameters["lanes"] == 8
+    assert all(not nest.recipe for nest in autoschedule(func, MACHINE, prefer=lambda title, offers: []).nests)

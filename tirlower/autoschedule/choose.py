@@ -30,7 +30,7 @@ from tirlower.schedule.report import exactness_of
 from tirlower.schedule.schedule import Schedule
 from tirlower.schedule.trace import Trace
 
-__all__ = ["Scheduled", "ScheduledFunction", "autoschedule", "replayed"]
+__all__ = ["Offer", "Preference", "Scheduled", "ScheduledFunction", "autoschedule", "replayed"]
 
 TOGETHER = 64
 """The nests that recipes are offered at a time, for chains: what a function of very many costs is what its nests cost."""
@@ -52,6 +52,42 @@ AT_BORDER = "it is what conditions decide at the ends of loops"
 
 WORTH = 0.9
 """A plan that is predicted to take more of the written loops' time than this is not worth its steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """A bid with the part of the written loops' time that it is predicted to take, and that time in seconds."""
+
+    part: float
+    written: float
+    bid: Bid
+
+
+Preference = Callable[[str, list[Offer]], list[Offer]]
+"""Which of the offers for a nest, told by its title, are tried, and in which order: those of the model come the best first."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Bidders:
+    """Who bids: the recipes, for a processor, and what somebody else prefers to the model's order."""
+
+    processor: Processor
+    recipes: Sequence[AnyRecipe]
+    prefer: Preference | None = None
+
+    def offers(self, nests: Sequence[Nest], notes: list[str]) -> list[Offer]:
+        """What recipes offer for the first nest, the best first."""
+        found: list[Offer] = []
+        for recipe in self.recipes:
+            bid = recipe.bid(nests, self.processor)
+            if isinstance(bid, Refusal):
+                notes.append(f"no {recipe.name}: {bid.why}")
+                continue
+            written = sum(written_seconds(nest, self.processor) for nest in bid.facts.nests)
+            found.append(Offer(bid.plan.seconds / max(written, 1e-12), written, bid))
+        exact = any(one.bid.exact for one in found)
+        found.sort(key=lambda one: one.part * (BITS if exact and one.bid.reorders else 1.0))
+        return found if self.prefer is None else self.prefer(nests[0].title, found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +143,11 @@ def autoschedule(
     *,
     any_order: bool = False,
     least: int = 0,
+    prefer: Preference | None = None,
 ) -> Scheduled:
     """Schedule the functions of a module for a processor. What is written stays where nothing is to be gained. ``any_order``
     permits sums of floats in any order. A function whose statements run less often than ``least``, together, is left as written.
+    ``prefer`` decides for each nest between what is offered, in place of the model.
 
     >>> from tirlower.script import parse
     >>> made = autoschedule(IRModule({"f": parse('''
@@ -140,14 +178,15 @@ def autoschedule(
         if ELSEWHERE in func.attrs or calls_of(func):  # a schedule is of one function, and calls name others
             continue
         with at_most(OPERATIONS):
-            functions[key] = found = _function(func, processor, recipes, any_order, least)
+            functions[key] = found = _function(func, _Bidders(processor, recipes, prefer), any_order, least)
         made[key] = found.function
     changed = any(made[key] is not func for key, func in mod.functions.items())
     return Scheduled(IRModule(made, dict(mod.attrs)) if changed else mod, functions)
 
 
-def replayed(mod: IRModule, trace: Trace) -> Scheduled:
-    """The module with a trace's steps taken on its function (the one without or with a symbol, where it is the only one).
+def replayed(mod: IRModule, trace: Trace, recipe: str = "trace") -> Scheduled:
+    """The module with a trace's steps taken on its function (the one without or with a symbol, where it is the only one);
+    the report calls them ``recipe``.
 
     Raises :class:`~tirlower.diagnostics.ScheduleError` for a step that is refused, or that names what is not there.
     """
@@ -161,14 +200,12 @@ def replayed(mod: IRModule, trace: Trace) -> Scheduled:
     [(key, func)] = functions.items()
     sch = Schedule(func)
     trace.apply_to_schedule(sch)
-    nest = NestReport(func.name, func.name, "trace", steps=len(sch.steps), exactness=exactness_of(sch.steps))
+    nest = NestReport(func.name, func.name, recipe, steps=len(sch.steps), exactness=exactness_of(sch.steps))
     made = ScheduledFunction(func, (nest,), sch)
     return Scheduled(IRModule({**mod.functions, key: made.function}, dict(mod.attrs)), {key: made})
 
 
-def _function(
-    func: PrimFunc, processor: Processor, recipes: Sequence[AnyRecipe], any_order: bool, least: int
-) -> ScheduledFunction:
+def _function(func: PrimFunc, bidders: _Bidders, any_order: bool, least: int) -> ScheduledFunction:
     few = instances(func.body) if least else None
     if few is not None and few < least:
         why = f"its statements run {few} times in all, which is too little to gain from"
@@ -181,7 +218,7 @@ def _function(
         ahead, now = versions, versions.mod["main"]
         nests = nests_of(now, any_order)
     steps = _Steps(now, nests, ahead)
-    reports = _each(steps, processor, recipes, func.name)
+    reports = _each(steps, bidders, func.name)
     return ScheduledFunction(func, tuple(reports), steps.begun if any(report.recipe for report in reports) else None)
 
 
@@ -207,9 +244,7 @@ class _Steps:
         return {loop: sch.loop(names[id(loop.node)]) for nest in self.nests if not nest.left for loop in nest.loops}
 
 
-def _each(
-    begun: _Steps, processor: Processor, recipes: Sequence[AnyRecipe], name: str, *, whole: bool = False
-) -> list[NestReport]:
+def _each(begun: _Steps, bidders: _Bidders, name: str, *, whole: bool = False) -> list[NestReport]:
     """Schedule nests one after another, with those behind them that their recipes take as well; the reports. Unless they are to
     stay ``whole``, what stands at the borders of a nest may be taken from it, and nests that no recipe takes may be cut."""
     reports: list[NestReport] = []
@@ -220,8 +255,8 @@ def _each(
         if borders:
             cuts -= 1
             apart = partial(without_borders, cast("Verbs", begun.schedule), nest, borders, begun.loops)
-            left = NestReport(name, "", written=written_seconds(nest, processor))
-            made = _apart(begun, nest, apart, processor, recipes, left, borders)
+            left = NestReport(name, "", written=written_seconds(nest, bidders.processor))
+            made = _apart(begun, nest, apart, bidders, left, borders)
             if made:
                 reports += made
                 at += 1
@@ -229,14 +264,14 @@ def _each(
         depth = depth_of_cut(nest.root) if cuts and nest.sum_depth and not nest.left else 0
         handles = [begun.loops[loop] for loop in nest.loops[:depth]]
         earlier = begun.schedule.branch() if depth else None
-        made = _next(begun, begun.nests[at : at + TOGETHER], processor, recipes, name)
+        made = _next(begun, begun.nests[at : at + TOGETHER], bidders, name)
         at += len(made)
         if earlier is not None and made[0].recipe in ("", FALLBACK.name):
             cuts -= 1
             taken = begun.schedule.branch()
             begun.schedule.become(earlier)
             parts = partial(cut, cast("Verbs", begun.schedule), handles)
-            found = _apart(begun, nest, parts, processor, recipes, made[0])
+            found = _apart(begun, nest, parts, bidders, made[0])
             if found:
                 made = found
             else:
@@ -249,8 +284,7 @@ def _apart(
     begun: _Steps,
     nest: Nest,
     steps: Callable[[], set[int]],
-    processor: Processor,
-    recipes: Sequence[AnyRecipe],
+    bidders: _Bidders,
     left: NestReport,
     borders: Sequence[Border] = (),
 ) -> list[NestReport]:
@@ -270,7 +304,7 @@ def _apart(
         parts = [replace(one, branch=id(one.root)) for one in parts]
         if not known:  # what is at the borders of arrays of any size is taken to be little, and not worth its versions
             parts = [replace(one, left=one.left or (AT_BORDER if _has_guards(one) else "")) for one in parts]
-    reports = _each(_Steps(sch.mod["main"], parts, sch), processor, recipes, left.function, whole=True)
+    reports = _each(_Steps(sch.mod["main"], parts, sch), bidders, left.function, whole=True)
     seconds = sum(report.seconds or report.written for report in reports)
     if seconds > CUT * (left.seconds or left.written) or not any(report.recipe for report in reports):
         sch.become(earlier)
@@ -288,39 +322,18 @@ def _parts(sch: Schedule, nest: Nest, others: set[int]) -> list[Nest]:
     return [one for one in nests_of(sch.mod["main"], nest.any_order) if id(one.root) not in others]
 
 
-def _bids(
-    nests: Sequence[Nest], processor: Processor, recipes: Sequence[AnyRecipe], notes: list[str]
-) -> list[tuple[float, float, Bid]]:
-    """What recipes offer for the first nest, the best first: the part of the written loops' time, that time, and the bid."""
-    found: list[tuple[float, float, Bid]] = []
-    for recipe in recipes:
-        bid = recipe.bid(nests, processor)
-        if isinstance(bid, Refusal):
-            notes.append(f"no {recipe.name}: {bid.why}")
-            continue
-        written = sum(written_seconds(nest, processor) for nest in bid.facts.nests)
-        found.append((bid.plan.seconds / max(written, 1e-12), written, bid))
-    exact = any(bid.exact for _, _, bid in found)
-    return sorted(found, key=lambda one: one[0] * (BITS if exact and one[2].reorders else 1.0))
-
-
-def _next(
-    begun: _Steps,
-    nests: Sequence[Nest],
-    processor: Processor,
-    recipes: Sequence[AnyRecipe],
-    name: str,
-) -> list[NestReport]:
+def _next(begun: _Steps, nests: Sequence[Nest], bidders: _Bidders, name: str) -> list[NestReport]:
     """Schedule the first one of some nests, with those behind it that its recipe takes as well; their reports."""
     first = nests[0]
     if first.left:
         return [NestReport(name, first.title, why=first.left)]
-    written = written_seconds(first, processor)
+    written = written_seconds(first, bidders.processor)
     apart = (at for at, nest in enumerate(nests) if nest.left or nest.branch != first.branch)
     free = next(apart, len(nests))
     notes: list[str] = []
-    for part, before, bid in _bids(nests[:free], processor, recipes, notes):
-        if part > WORTH:
+    for offer in bidders.offers(nests[:free], notes):
+        bid = offer.bid
+        if offer.part > WORTH:
             notes.append(f"no {bid.name}: it is predicted to gain nothing")
             continue
         loops, sch = begun.loops, begun.schedule
@@ -346,7 +359,7 @@ def _next(
             len(done),
             bid.rounding or exactness_of(done),
             bid.plan.seconds,
-            before,
+            offer.written,
             notes=tuple(notes),
         )
         rest = [NestReport(name, nest.title, why=PART_OF_ANOTHER) for nest in bid.facts.nests[1:]]

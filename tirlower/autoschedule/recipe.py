@@ -9,9 +9,9 @@ A new recipe is a file under ``recipes/`` with a frozen dataclass of this kind, 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Final, Generic, TypeVar, cast
 
 from tirlower.autoschedule.classify import Nest
 from tirlower.autoschedule.verbs import Verbs
@@ -19,7 +19,7 @@ from tirlower.machine.processor import Processor
 from tirlower.poly import Loop
 from tirlower.schedule.handles import LoopRV
 
-__all__ = ["AnyRecipe", "Bid", "Facts", "Handles", "Plan", "Recipe", "Refusal"]
+__all__ = ["AnyRecipe", "Bid", "Facts", "Handles", "Plan", "Recipe", "Refusal", "nearby"]
 
 Handles = Mapping[Loop, LoopRV]
 """The handle of each loop of the nests that a recipe takes, looked up before the first step of the schedule."""
@@ -59,10 +59,36 @@ class Plan:
 F = TypeVar("F", bound=Facts)
 P = TypeVar("P", bound=Plan)
 
+LARGEST: Final = 1 << 16
+"""The largest number that a plan is varied to."""
+
+
+def nearby(plan: P, fixed: Collection[str] = ()) -> list[P]:
+    """Plans that differ from one in a single parameter: a number halved or doubled, a choice taken or not; all but the fixed ones.
+
+    >>> @dataclass(frozen=True)
+    ... class Tiles(Plan):
+    ...     rows: int = 6
+    ...     parallel: bool = False
+    >>> [(one.rows, one.parallel) for one in nearby(Tiles(1e-3, "six rows"))]
+    [(3, False), (12, False), (6, True)]
+    """
+    found: list[P] = []
+    for name, value in plan.parameters.items():
+        others: tuple[object, ...] = ()
+        if isinstance(value, bool):
+            others = (not value,)
+        elif isinstance(value, int) and value >= 1:
+            others = tuple(one for one in (value // 2, value * 2) if 1 <= one <= LARGEST)
+        if name not in fixed:
+            found += [replace(plan, **{name: other}) for other in others]  # type: ignore[arg-type]
+    return found
+
 
 @dataclass(frozen=True, eq=False)
 class Bid:
-    """What a recipe offers for the first one of some nests: what it takes, its plan, and the steps (:meth:`Recipe.apply`).
+    """What a recipe offers for the first one of some nests: what it takes, its plan, the ``steps`` of a plan
+    (:meth:`Recipe.apply`), and its ``neighbours`` (:meth:`Recipe.neighbours`).
 
     Where one is ``exact``, those that reorder sums have to be much faster to be taken. ``rounding`` says, for the report, what
     rounds otherwise than the loops, by a permission of the target.
@@ -72,9 +98,14 @@ class Bid:
     reorders: bool
     facts: Facts
     plan: Plan
-    apply: Callable[[Verbs, Handles], None]
+    steps: Callable[[Verbs, Plan, Handles], None]
+    neighbours: Callable[[Plan], list[Plan]]
     exact: bool = False
     rounding: str = ""
+
+    def apply(self, sch: Verbs, loops: Handles) -> None:
+        """Take the steps of the plan."""
+        self.steps(sch, self.plan, loops)
 
 
 class AnyRecipe(abc.ABC):
@@ -111,6 +142,10 @@ class Recipe(AnyRecipe, Generic[F, P]):
         """What rounds otherwise than the written loops, where the target permits it; nothing, as a rule."""
         return ""
 
+    def neighbours(self, facts: F, plan: P) -> list[P]:
+        """Plans near one, for who measures them: each differs from it in one parameter."""
+        return nearby(plan)
+
     @abc.abstractmethod
     def apply(self, sch: Verbs, facts: F, plan: P, loops: Handles) -> None:
         """Take the steps. Raises :class:`~tirlower.diagnostics.ScheduleError` where one is refused; all are taken back then."""
@@ -128,7 +163,8 @@ class Recipe(AnyRecipe, Generic[F, P]):
             self.reorders,
             facts,
             plan,
-            lambda sch, loops: self.apply(sch, facts, plan, loops),
+            lambda sch, chosen, loops: self.apply(sch, facts, cast("P", chosen), loops),
+            lambda chosen: [*self.neighbours(facts, cast("P", chosen))],
             self.exact(facts),
             self.rounding(facts, plan),
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, same_for_all, strides_of
-from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, trips, written_seconds
+from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, trips
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.versions import in_parallel, said, where_wide
@@ -157,8 +157,6 @@ class ColumnReduction(Recipe[_Facts, ColumnPlan]):
         if parallel:
             seconds /= min(processor.threads, blocks)
             rule += [found for found in [said(facts.nests, seconds)] if found]
-        if seconds > 0.9 * written_seconds(facts.nest, processor):
-            return Refusal("the loops stand as they should")
         return ColumnPlan(seconds, "; ".join(rule), together, wide, block * wide, parallel)
 
     def apply(self, sch: Verbs, facts: _Facts, plan: ColumnPlan, loops: Handles) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from tirlower.analysis.short_factors import short_factors
 from tirlower.autoschedule.classify import Nest, extent_of, strides_of
 from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, seconds_of, trips
-from tirlower.autoschedule.recipe import Handles, Recipe, Refusal
+from tirlower.autoschedule.recipe import Handles, Recipe, Refusal, nearby
 from tirlower.autoschedule.recipes.contraction_facts import (
     BUSY,
     TOGETHER,
@@ -335,6 +335,30 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             return "rows", facts.rows if stripes > 1 else None, ""
         return "columns", facts.columns if panels > 1 else None, ""
 
+    def neighbours(self, facts: ContractionFacts, plan: ContractionPlan) -> list[ContractionPlan]:
+        """Tiles of some rows or vectors more or less, other blocks, operands packed or not, the other order of tiles."""
+        found = nearby(plan, ("registers", "lanes", "group", "deep", "rows", "columns", "block"))
+        if not plan.deep:
+            near = (plan.rows // 2, plan.rows - 2, plan.rows - 1, plan.rows + 1, plan.rows + 2, plan.rows * 2)
+            found += [replace(plan, rows=rows) for rows in near if 1 <= rows < plan.registers]
+            for columns in (plan.columns - plan.lanes, plan.columns + plan.lanes, plan.columns * 2):
+                if columns >= plan.lanes:
+                    found.append(replace(plan, columns=columns, block=_whole(plan.block, columns)))
+        if plan.block:
+            sizes = {_whole(size, plan.columns) for size in (plan.block // 2, plan.block * 2)} - {plan.block}
+            found += [replace(plan, block=size) for size in sorted(sizes)]
+        if facts.contiguous and packs(facts) and not plan.deep and plan.group == 1:
+            b, a = name_of(facts.b), name_of(facts.a)
+            kinds: list[tuple[str, ...]] = [(), (b,), (b, a)] if packs_a(facts) and b != a else [(), (b,)]
+            for packed in kinds:
+                if packed != plan.packed:
+                    found.append(replace(plan, packed=packed, block=plan.block if packed else 0))
+        if facts.rows is not None and not plan.block and not plan.depth:
+            other, loop = ("columns", facts.columns) if plan.outer == "rows" else ("rows", facts.rows)
+            mine = plan.parallel in (facts.rows.name, facts.columns.name)
+            found.append(replace(plan, outer=other, parallel=loop.name if mine else plan.parallel))
+        return found
+
     # The steps
 
     def apply(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, loops: Handles) -> None:
@@ -378,6 +402,11 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         elif plan.parallel is not None:
             for loop in tile.outermost:
                 sch.parallel(loop)
+
+
+def _whole(size: int, columns: int) -> int:
+    """A number of columns near another one that whole tiles fill; 0 stays."""
+    return max(1, size // columns) * columns if size else 0
 
 
 def _distinct(accesses: Iterable[Access]) -> list[Access]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, strides_of
-from tirlower.autoschedule.model import PARALLEL_SECONDS, cycles_of, seconds_of, written_seconds
+from tirlower.autoschedule.model import PARALLEL_SECONDS, cycles_of, seconds_of
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.traffic import streamed
 from tirlower.autoschedule.verbs import Verbs
@@ -151,7 +151,6 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
             seconds_of(sum(cycles_of(statement, one.loops, processor) for statement in one.nest.statements))
             for one in stages
         )
-        before = sum(written_seconds(nest, processor) for nest in facts.nests)
         rule = [f"{VECTORS if rows == 1 else 1} vectors a statement"]
         if facts.inlined:
             rule.append(f"{', '.join(map(_written_name, facts.inlined))} computed where it is read")
@@ -173,8 +172,6 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
                 rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
             else:
                 rule.append("not parallel: it is not proved to be")
-        if seconds > before * 0.95:
-            return Refusal("the loops stand as they should")
         return ElementwisePlan(seconds, "; ".join(rule), lanes, len(facts.inlined), rows, past, parallel)
 
     def apply(self, sch: Verbs, facts: _Facts, plan: ElementwisePlan, loops: Handles) -> None:

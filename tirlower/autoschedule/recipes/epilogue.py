@@ -101,6 +101,10 @@ class Epilogue(Recipe[EpilogueFacts, ContractionPlan]):
         """That of the contraction."""
         return self.base.rounding(facts, plan)
 
+    def neighbours(self, facts: EpilogueFacts, plan: ContractionPlan) -> list[ContractionPlan]:
+        """Those of the contraction."""
+        return self.base.neighbours(facts, plan)
+
     def apply(self, sch: Verbs, facts: EpilogueFacts, plan: ContractionPlan, loops: Handles) -> None:
         """One nest with an accumulator, then the steps of the contraction."""
         for nest in facts.inlined:

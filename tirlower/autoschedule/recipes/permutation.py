@@ -119,8 +119,6 @@ class Permutation(Recipe[_Facts, PermutationPlan]):
             rule += [found for found in [said(facts.nests, seconds)] if found]
         elif processor.threads > 1:
             rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
-        if seconds > 0.9 * written_seconds(facts.nest, processor):
-            return Refusal("the loops stand as they should")
         return PermutationPlan(seconds, "; ".join(rule), tile, square, past, parallel)
 
     def apply(self, sch: Verbs, facts: _Facts, plan: PermutationPlan, loops: Handles) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import Nest, extent_of, strides_of
-from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, cycles_of, seconds_of, trips, written_seconds
+from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, cycles_of, seconds_of, trips
 from tirlower.autoschedule.permission import NO_PERMISSION, any_order
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.recipes.contraction import CONTRACTION
@@ -124,7 +124,6 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
             -(-access.buffer.dtype.bits // 8) for nest in facts.nests for access in nest.accesses() if access.buffer
         ]
         width = processor.lanes(f"uint{8 * max(widths)}")
-        before = sum(written_seconds(nest, processor) for nest in facts.nests)
         vectors = {id(one) for inner in facts.inner for one in inner.statements}
         kept = {id(one) for one in facts.kept}
         rows = extent_of(facts.rows(facts.nests[0])[-1])
@@ -165,8 +164,6 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
             rule += [found for found in [said(facts.nests, seconds)] if found]
         elif processor.threads > 1:
             rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
-        if seconds > 0.9 * before:
-            return Refusal("the loops stand as they should")
         ahead = None if grouped else _fetched(facts, processor)
         return RowChainPlan(
             seconds, "; ".join(rule), VECTORS * width, width, together, ahead.name if ahead else None, past, parallel
