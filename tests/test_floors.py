@@ -30,7 +30,7 @@ FLOORS: list[set[str]] = [
     {"llvm", "gpu", "c"},
     {"legality"},
     {"driver"},
-    {"tune"},
+    {"tuning"},
     {"graph"},
     {"demo"},
     {"__main__"},
@@ -64,6 +64,7 @@ LAZY = {
     "driver/cpu.py": "the compiler is imported for what is not in the disk cache; finds the exception classes that an entry names",
     "driver/progress.py": "logging is imported by builds that take over a second",
     "driver/result.py": "a kernel from the disk cache is lowered, and scheduled, when somebody looks at its stages",
+    "driver/tuned.py": "the database of plans is opened, and SQLite imported, where there is one",
     "driver/pipelines/__init__.py": "the passes of a GPU are imported for a GPU",
     "schedule/registry.py": "a primitive is imported when it is first asked for",
     "schedule/schedule.py": "running both programs needs the interpreter, proofs do not",
@@ -84,6 +85,7 @@ LAZY = {
     "graph/frontend/tensor.py": "NumPy's functions of tensors are made of tensors: methods and protocols look them up",
     "call/dtypes.py": "the one place of calls that needs ml_dtypes",
     "graph/ops/families.py": "the operations are defined when one is first asked for: their modules stand on the registry",
+    "tuning/executors.py": "the one wrapper of Ray, which only its executor needs",
     "call/extents.py": "extents with more in them than integer arithmetic are rare, and left to the interpreter",
 }
 

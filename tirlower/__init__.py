@@ -54,12 +54,14 @@ if TYPE_CHECKING:
     from tirlower.rewrite.context import PassContext
     from tirlower.schedule.compose import schedule_op
     from tirlower.schedule.schedule import Schedule
+    from tirlower.tuning.search import tune
 
 # What stands where. Each is imported at its first use: `import tirlower` alone costs next to nothing.
 _WHERE = {
     "build": "tirlower.driver.api",
     "lower": "tirlower.driver.api",
     "jit": "tirlower.driver.api",
+    "tune": "tirlower.tuning.search",
     "aligned_empty": "tirlower.call.bind",
     "Kernel": "tirlower.driver.kernel",
     "Executable": "tirlower.driver.kernel",

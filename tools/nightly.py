@@ -95,6 +95,12 @@ JOBS = (
         "launches, copies and frees in streams of several devices and threads stay in order",
         "python -m tests.gpu.launch.random_streams --count 10000",
     ),
+    Job(
+        "tuning",
+        "searches through threads, processes, Dask and Ray (extra `executors`) find the same",
+        "python -m pytest tests/tuning -rs",
+        0.5,
+    ),
     Job("hostile", "hostile programs end as they announce", "python -m pytest tests/hostile -n 2"),
     Job(
         "precision", "no more legal steps are refused than the page says", "python tools/make_precision_page.py --check"

@@ -11,6 +11,7 @@ from tirlower.driver.backend import pipeline_for
 from tirlower.driver.build import build_module, module_of, target_of
 from tirlower.driver.kernel import Executable, Kernel
 from tirlower.driver.lazy import JitFunction, LazyKernel
+from tirlower.driver.tuned import with_tuned_plans
 from tirlower.ir.func import IRModule, PrimFunc, Scheduled
 from tirlower.machine.target import TargetLike
 from tirlower.transforms import PassContext
@@ -55,7 +56,10 @@ def lower(
         where = target_of(target)
         with paused_collection():
             verify_well_formed(mod)
-            text, written = _schedule(schedule, program), None
+            text, written = (
+                with_tuned_plans(mod, _schedule(schedule, program), where, PassContext.current().choices),
+                None,
+            )
             if text != "none" and where.kind == "llvm":
                 from tirlower.driver.scheduling import scheduled
 

@@ -13,6 +13,7 @@ from tirlower.diagnostics import ArgumentValueError, LoweringError, TirError, pa
 from tirlower.driver.backend import backend_of
 from tirlower.driver.kernel import BuiltKernel, Kernel
 from tirlower.driver.result import BuildResult, BuildSpec
+from tirlower.driver.tuned import with_tuned_plans
 from tirlower.ir.func import IRModule, PrimFunc, Scheduled
 from tirlower.machine.target import Target, TargetLike
 from tirlower.transforms import PassContext
@@ -81,6 +82,7 @@ def build_module(
     with paused_collection():
         resolved, options = backend.resolve(target, ctx)
         chosen = {name: outputs_of(func, outputs) for name, func in exported_functions(mod).items()}
+        schedule = with_tuned_plans(mod, schedule, resolved, ctx.choices)
         spec = BuildSpec(mod, resolved, ctx.choices, options, chosen, gil, asked=target, schedule=schedule)
         result = BuildResult(spec, backend)
         kernels = backend.bind(result, backend.compiled(result, ctx))

@@ -12,6 +12,7 @@ from tirlower.call.views import Result
 from tirlower.diagnostics import TirError, nearest_name
 from tirlower.driver.backend import KINDS, MODULES, SOURCE_KINDS, Backend, kind_of, pipeline_for
 from tirlower.driver.kernel import rebuilding
+from tirlower.driver.tuned import TUNED
 from tirlower.emit.compile import CompileOptions
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.legality.notes import CheckReport
@@ -34,7 +35,8 @@ class BuildSpec:
     """What determines a build: the module, the target (and so the passes), which passes run and their options, LLVM's options.
 
     ``asked`` is the target as the build was given it, without what the machine here added.
-    ``schedule`` is "none", "auto" or the JSON of a trace; the module is as it was written.
+    ``schedule`` is "none", "auto" or JSON, of a trace or of the plans that were found for functions by measuring; the module
+    is as it was written.
     ``overlap`` names the exported function whose version for overlapping arrays this is; without it the build is of all
     functions, for arrays that share no memory.
     """
@@ -105,6 +107,11 @@ class BuildSpec:
         from tirlower.driver.scheduling import scheduled
 
         return scheduled(self.module, self.schedule, self.target, self.choices["config"])
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether nobody wrote the steps of the schedule."""
+        return self.schedule == "auto" or self.schedule.startswith(TUNED)
 
     @property
     def _has_schedule(self) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pathlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from tirlower.autoschedule.choose import Scheduled, autoschedule, replayed
+from tirlower.autoschedule.choose import Preference, Scheduled, autoschedule, replayed
 from tirlower.autoschedule.recipes import RECIPES
-from tirlower.diagnostics import TirError, TransformError, nearest_name
+from tirlower.diagnostics import ScheduleError, TirError, TransformError, nearest_name
+from tirlower.driver.tuned import TUNED
 from tirlower.ir.func import IRModule
 from tirlower.machine.processor import Processor
 from tirlower.machine.target import Target
@@ -19,7 +21,7 @@ from tirlower.rewrite.context import CONFIG_KEYS
 from tirlower.schedule.trace import Trace
 from tirlower.schedule.trace_json import load_trace
 
-__all__ = ["ScheduleLike", "schedule_text", "scheduled"]
+__all__ = ["ScheduleLike", "automatic", "schedule_text", "scheduled"]
 
 ScheduleLike: TypeAlias = "str | os.PathLike[str] | Trace"
 """What a build takes: "none", "auto", a trace, or the path of a file with one as JSON."""
@@ -51,18 +53,41 @@ def scheduled(mod: IRModule, text: str, target: Target, config: Mapping[str, obj
     that there is not.
     """
     if text == "auto":
-        return _automatic(mod, target, config or {})
+        return automatic(mod, target, config or {})
     if text == "none":
         return Scheduled(mod, {})
+    if text.startswith(TUNED):
+        return _tuned(mod, json.loads(text)["tuned"], target, config or {})
     insts, decisions = load_trace(text)
     return replayed(mod, Trace(insts, decisions))
 
 
+def _tuned(mod: IRModule, traces: Mapping[str, object], target: Target, config: Mapping[str, object]) -> Scheduled:
+    """Plans that were found by measuring, for the functions that have one; the automatic schedule for the others."""
+    made: dict[str, Scheduled] = {}
+    for key in [key for key in traces if key in mod]:
+        try:
+            insts, decisions = load_trace(traces[key])
+            made[key] = replayed(IRModule({key: mod[key]}), Trace(insts, decisions), "tuned")
+        except ScheduleError as error:
+            _log.warning("the tuned plan of %s is not taken: %s", key, error.message)
+    rest = automatic(mod.with_functions({key: f for key, f in mod.items() if key not in made}), target, config)
+    functions = rest.functions | {key: one.functions[key] for key, one in made.items()}
+    changed = {key: made[key].module[key] if key in made else rest.module[key] for key in mod}
+    return Scheduled(mod.with_functions(changed), {key: functions[key] for key in mod if key in functions})
+
+
 _NO_CACHE_IS_SO_LARGE: Final = 1 << 60
+_log: Final = logging.getLogger("tirlower.tuned")
 
 
-def _automatic(mod: IRModule, target: Target, config: Mapping[str, object]) -> Scheduled:
-    """The automatic schedule, as the target and the configuration permit."""
+def automatic(
+    mod: IRModule, target: Target, config: Mapping[str, object], prefer: Preference | None = None
+) -> Scheduled:
+    """The automatic schedule, as the target and the configuration permit; ``prefer`` chooses between recipes in place of the model.
+
+    Raises :class:`TirError` for a class in the configuration that there is not, and :class:`TransformError` for a fault of ours.
+    """
     processor = Processor.of(target)
     if not config.get("tir.auto.parallel", True):
         processor = replace(processor, threads=1)
@@ -83,7 +108,7 @@ def _automatic(mod: IRModule, target: Target, config: Mapping[str, object]) -> S
     least = config.get("tir.auto.least", CONFIG_KEYS["tir.auto.least"].default)
     assert isinstance(least, int)  # as its declaration says
     try:
-        return autoschedule(mod, processor, recipes, any_order=any_order, least=least)
+        return autoschedule(mod, processor, recipes, any_order=any_order, least=least, prefer=prefer)
     except TirError:
         raise
     except Exception as error:

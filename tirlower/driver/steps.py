@@ -59,6 +59,6 @@ def _told_apart(spec: BuildSpec) -> Iterator[None]:
         yield
     except TirError as error:
         made = vars(spec).get("scheduled")
-        if spec.schedule == "auto" and made is not None and made.module is not spec.module:
+        if spec.is_automatic and made is not None and made.module is not spec.module:
             error.notes.append('the loops are those of the automatic schedule; schedule="none" builds what is written')
         raise

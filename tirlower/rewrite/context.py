@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import os
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -81,6 +82,12 @@ CONFIG_KEYS: dict[str, Option] = {
     ),
     "tir.auto.parallel": flag(True, 'schedule="auto" may run loops in parallel'),
     "tir.auto.nontemporal": flag(True, 'schedule="auto" may write large outputs past the caches'),
+    "tir.auto.tuned": Option(
+        True,
+        "True, False or a path",
+        lambda value: isinstance(value, (bool, str, os.PathLike)),
+        'whether schedule="auto" takes the plans that tl.tune found, or the database that they are in',
+    ),
     "graph.numerics": one_of(
         "default",
         "exact",

@@ -16,7 +16,16 @@ from pathlib import Path
 if sys.platform != "win32":
     import pwd
 
-__all__ = ["READING", "UnsafeFileError", "home", "make_folder", "read_file", "refuse_unsafe", "write_file"]
+__all__ = [
+    "READING",
+    "UnsafeFileError",
+    "home",
+    "make_folder",
+    "read_file",
+    "refuse_unsafe",
+    "refuse_unsafe_file",
+    "write_file",
+]
 
 _OWNERS = hasattr(os, "geteuid")
 """Whether files have an owner and a mode that say who may write: not on Windows, where a user's folders are his own."""
@@ -58,6 +67,18 @@ def refuse_unsafe(folder: Path) -> None:
         why = _fault(status, loose)
         if why is not None:
             raise UnsafeFileError(f"{place} is not safe: {why}")
+
+
+def refuse_unsafe_file(path: Path) -> None:
+    """Raise :class:`UnsafeFileError` unless something is a regular file that is ours, for libraries that open it themselves;
+    OSError where there is none.
+    """
+    status = os.lstat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsafeFileError(f"{path} is no regular file")
+    why = _fault(status, stat.S_IWGRP | stat.S_IWOTH)
+    if why is not None:
+        raise UnsafeFileError(f"{path} is not safe: {why}")
 
 
 def make_folder(folder: Path) -> None:
