@@ -229,10 +229,12 @@ def test_blocks_for_caches_that_are_small(form: str, sizes: tuple[int, int, int]
     ("machine", "sizes", "expected"),
     [
         (AVX2, (96, 128, 64), (6, 16, "i")),
-        (AVX512, (96, 128, 64), (12, 32, "i")),
-        (AVX512, (12, 512, 64), (12, 32, "j")),
+        (AVX512, (96, 128, 64), (6, 64, "i")),
+        (AVX512, (12, 512, 96), (6, 64, "j")),
         (AVX2.replace("threads=2", "threads=1"), (96, 128, 64), (6, 16, None)),
-        (AVX512.replace("threads=2", "threads=8"), (96, 512, 64), (12, 32, "j")),
+        (AVX512.replace("threads=2", "threads=8"), (96, 512, 64), (6, 64, "i")),
+        (AVX512.replace("threads=2", "threads=1"), (64, 40, 64), (8, 40, None)),  # rows of one tile
+        (AVX512.replace("threads=2", "threads=1"), (100, 1000, 64), (9, 48, None)),
         (AVX512, (8, 32, 8), (8, 32, None)),
     ],
 )

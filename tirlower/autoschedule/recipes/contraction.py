@@ -56,6 +56,25 @@ PANELS: Final = 768 << 10
 """Bytes of panels that stay in a second cache of 2 MB, beside what else passes through it: with 1 MB of them a product of 512³ took 1.2
 times as long, as B lay, one of 2048³ 1.15 times."""
 
+MANY: Final = 32
+"""Registers of vectors from which on tiles may have more than two vectors a row."""
+
+WIDE: Final = (3, 4)
+"""Vectors of their rows."""
+
+HEIGHTS: Final = 3
+"""How many rows less than fit into the registers such a tile may have."""
+
+REST: Final = 0.04
+"""The part of the time that a rest costs beside its own sums."""
+
+LOADS: Final = 0.8
+"""How much of a multiply-add's time each load of it more costs: B is counted twice, for arrays of NumPy's begin anywhere in a line. With
+tiles of 8 by 2 vectors (0.75 loads) products took 1.0, of 6 by 3 (0.67) 0.96, of 8 by 3 and 6 by 4 (0.58) 0.88 of a time (Emerald Rapids)."""
+
+USUAL: Final = 0.75
+"""The loads of 8 by 2 vectors, for which other cycles are counted."""
+
 COPY_CYCLES: Final = 2.0
 """Cycles that a packed element takes."""
 
@@ -178,9 +197,11 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         vectors = max(1, min(vectors, n // lanes))
         columns = min(n, vectors * lanes)
         rows = tile_of(m, registers, max(vectors, pieces_of(columns, lanes)))
+        group = self._group(facts, processor, m, depth)
         if is_one_buffer(facts) and packs(facts):  # rows of a tile lie in one panel
             rows = math.gcd(columns, rows) if columns % PANEL_ROWS else min(m, PANEL_ROWS)
-        group = self._group(facts, processor, m, depth)
+        elif registers >= MANY and group == facts.several == 1 and facts.contiguous and m * VECTORS >= BUSY:
+            rows, columns = self._tile(m, n, depth, (rows, columns), registers, lanes)
         deep = self._deep(facts, processor, m, n, depth // group) if group > 1 else 0
         if deep:
             rows, columns = min(m, 2 * SIDE), min(n, 2 * SIDE)
@@ -228,6 +249,21 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             first,
             None if parallel is None else parallel.name,
         )
+
+    @classmethod
+    def _tile(cls, m: int, n: int, depth: int, usual: tuple[int, int], registers: int, lanes: int) -> tuple[int, int]:
+        """The tile that takes the least time of a usual one and those of more vectors a row, with what it leaves."""
+        tiles = [usual]
+        for width in sorted({min(n, vectors * lanes) for vectors in WIDE}):
+            pieces = pieces_of(width, lanes)
+            most = min(m, (registers - pieces - 1) // pieces)
+            tiles += [(rows, width) for rows in range(max(1, most - HEIGHTS), most + 1)]
+
+        def cycles(tile: tuple[int, int]) -> float:
+            rests = (m % tile[0] > 0) + (n % tile[1] > 0)
+            return cls._cycles(m, n, depth, *tile, lanes) * (1 + REST * rests)
+
+        return min(tiles, key=cycles)
 
     @staticmethod
     def _group(facts: ContractionFacts, processor: Processor, m: int, depth: int) -> int:
@@ -302,13 +338,15 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
 
     @staticmethod
     def _cycles(m: int, n: int, depth: int, rows: int, columns: int, lanes: int) -> float:
-        """Cycles of all tiles: two multiply-adds a cycle, of few accumulators as many as wait for none."""
+        """Cycles of all tiles: two multiply-adds a cycle, of few accumulators as many as wait for none, and what their loads take."""
         total = 0.0
         for height, many in ((rows, m // rows), (m % rows, 1)):
             for width, times in ((columns, n // columns), (n % columns, 1)):
                 if height and width:
-                    sums = height * pieces_of(width, lanes)
-                    total += many * times * depth * max(sums, LATENCY * 2) / 2
+                    vectors = pieces_of(width, lanes)
+                    sums = height * vectors
+                    loads = (height + 2 * vectors) / sums
+                    total += many * times * depth * max(sums * (1 + LOADS * (loads - USUAL)), LATENCY * 2) / 2
         return total
 
     @staticmethod
