@@ -8,8 +8,8 @@ from tirlower.ir.buffer import Buffer
 from tirlower.ir.expr import BufferLoad, Expr, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
-from tirlower.ir.query import each
-from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, For, Seq, Stmt, While
+from tirlower.ir.query import each, mentions
+from tirlower.ir.stmt import AllocBuffer, AllocConst, Bind, Block, BufferStore, DeclBuffer, For, Seq, Stmt, While
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.sites import Steps
 
@@ -18,10 +18,12 @@ __all__ = [
     "blocks_at",
     "comes_before",
     "common_place",
+    "declares_for",
     "headers",
     "home_of_new",
     "loads_in",
     "loops_at",
+    "lost_at",
     "parent",
     "reading",
     "statements_at",
@@ -44,6 +46,35 @@ def loops_at(func: PrimFunc, path: Steps) -> list[tuple[Steps, For]]:
 def blocks_at(func: PrimFunc, path: Steps) -> list[tuple[Steps, Block]]:
     """The blocks around a place, outermost first."""
     return [(way, stmt) for way, stmt in statements_at(func, path)[:-1] if isinstance(stmt, Block)]
+
+
+def declares_for(facts: Facts, declaration: Stmt, stmt: Stmt) -> bool:
+    """Whether a statement uses what one in front of it declares: memory, a view of it, a name."""
+    if isinstance(declaration, Bind):
+        return mentions(stmt, {declaration.var})
+    if not isinstance(declaration, (AllocBuffer, AllocConst, DeclBuffer)):
+        return False
+    uses, buffer = facts.uses(stmt), declaration.buffer
+    own = not isinstance(declaration, DeclBuffer) and buffer.data in uses.named
+    return own or buffer in uses.reads or buffer in uses.writes
+
+
+def lost_at(facts: Facts, func: PrimFunc, path: Steps, other: Steps, stmt: Stmt) -> Stmt | None:
+    """What declares something that a statement at a place uses, and is not in scope at another place."""
+    for way, around in statements_at(func, path)[:-1]:
+        if isinstance(around, Block) and other[: len(way)] != way:
+            uses, views = facts.uses(stmt), {match.buffer for match in around.match_buffers}
+            if mentions(stmt, {it.var for it in around.iters}) or views & {*uses.reads, *uses.writes}:
+                return around
+        if not isinstance(around, Seq):
+            continue
+        number, shared = path[len(way) + 1], other[: len(way) + 1] == path[: len(way) + 1]
+        there = other[len(way) + 1] if shared else 0
+        assert isinstance(number, int) and isinstance(there, int)
+        for declaration in around.stmts[there:number]:
+            if declares_for(facts, declaration, stmt):
+                return declaration
+    return None
 
 
 def headers(stmt: Stmt) -> Iterator[Expr]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+import tirlower as tl
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import NotApplicable
+from tirlower.script import parse
 
 CHAIN = """
 @T.prim_func
@@ -103,3 +107,32 @@ def f(X: T.Buffer((6, 6), "int32"), Y: T.Buffer((6, 6), "int32")):
             refused(text.format(ahead=ahead), lambda sch, index=index: sch.reverse_compute_at("B", "j0", index=index))
         taken(text.format(ahead=ahead), lambda sch: sch.reverse_compute_at("B", "i0"))
     taken(text.format(ahead="T.max(j1 - 1, 0)"), lambda sch: sch.reverse_compute_at("B", "j0"))
+
+
+OWN = """
+@T.prim_func
+def f(A: T.Buffer((6, 6), "int32"), X: T.Buffer((6, 6), "int32")):
+    B = T.alloc_buffer((6, 6), "int32")
+    for i, j in T.grid(6, 6):
+        B[i, j] = A[i, j] * 3
+    for k in range(6):
+        row = T.alloc_buffer((6,), "int32", scope="local")
+        for l in range(6):
+            with T.block("row"):
+                vk, vl = T.axis.remap("SS", [k, l])
+                row[vl] = B[vk, vl] + 1
+        for m in range(6):
+            X[k, m] = row[m]
+"""
+
+
+def test_what_it_uses_is_declared_where_it_goes() -> None:
+    """Memory that the loops around the old place declare is not there at the new one: the step left it undefined."""
+    sch = tl.Schedule(parse(OWN), debug_mask="all")
+    with pytest.raises(
+        NotApplicable, match=r"what `row` uses is declared where the loop does not see it(\n.*)*lift_alloc"
+    ):
+        sch.reverse_compute_at("row", "i")
+    name = OWN.replace("            with", "            n = A[k, 0]\n            with").replace("+ 1", "+ n")
+    with pytest.raises(NotApplicable, match="is declared where the loop does not see it"):
+        tl.Schedule(parse(name)).reverse_compute_at("row", "i")

@@ -241,3 +241,27 @@ def test_a_tile_is_staged_in_one_case_of_any_condition(condition: str) -> None:
         inputs=inputs,
     )
     assert "] = C_local[ax0]" in str(sch.mod["main"])
+
+
+def test_an_index_of_elements_and_of_their_sum_leaves_the_init_where_it_is() -> None:
+    """The index of the copy moves with both: as an iterator of the sum it kept the init from running, and the step was refused."""
+    text = """
+@T.prim_func
+def f(A: T.Buffer((20,), "int32"), C: T.Buffer((12,), "int32")):
+    for i, k in T.grid(12, 8):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 5
+            C[vi] = C[vi] + A[vi + vk]
+"""
+    func = parse(text)
+    sch = tl.Schedule(func, debug_mask="all")
+    i, k = sch.get_loops("C")
+    (i_0, i_1), (k_0, _) = sch.split(i, [None, 4]), sch.split(k, [None, 4])
+    sch.reorder(i_0, k_0, i_1)
+    sch.stage_mem(k_0, "A")
+    executes_alike(func, sch.mod["main"])
+    a, c = np.arange(20, dtype="int32") ** 2, np.zeros(12, "int32")
+    tl.build(sch)(a, c)
+    assert c.tolist() == [5 + int(a[at : at + 8].sum()) for at in range(12)]

@@ -11,6 +11,7 @@ from tirlower.ir.expr import Expr, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.index_map import IndexMap
+from tirlower.ir.query import each
 from tirlower.ir.stmt import Block, BlockIter, For, ForKind, Stmt
 from tirlower.poly.order_kept import Coordinate
 from tirlower.poly.verdict import Verdict
@@ -79,10 +80,10 @@ def _map(step: Step, nest: _Nest) -> tuple[IndexMap, IndexMap, list[Expr]]:
 
 def _made(step: Step) -> tuple[_Nest, For, list[For], Forward]:
     nest = _nest(step)
-    _, inverse, extents = _map(step, nest)
+    index_map, inverse, extents = _map(step, nest)
     block = nest.block
     dtype = block.iters[0].var.dtype
-    kind = _kind_of(block)
+    kinds = _kinds(step, block, index_map)
     variables = [Var(f"v{at}", dtype) for at in range(len(extents))]
     counters = [Var(f"ax{at}", dtype) for at in range(len(extents))]
     analyzer = Analyzer()
@@ -92,23 +93,20 @@ def _made(step: Step) -> tuple[_Nest, For, list[For], Forward]:
     values = {it.var: value for it, value in zip(block.iters, olds, strict=True)}
     iters = [
         BlockIter(var, Range(const(0, dtype), extent), kind, counter)
-        for var, extent, counter in zip(variables, extents, counters, strict=True)
+        for var, extent, kind, counter in zip(variables, extents, kinds, counters, strict=True)
     ]
-    body = substitute(block.body, values)
-    init = None if block.init is None else substitute(block.init, values)
+    inside = substitute(block.with_(iters=(), predicate=const(True)), values)
+    assert isinstance(inside, Block)
     by_loop = {it.value: it.var for it in block.iters}
     predicate = substitute(
         substitute(block.predicate, {loop.loop_var: by_loop[loop.loop_var] for loop in nest.loops}), values
     )
     predicate = substitute(predicate, dict(zip(variables, counters, strict=True)))
-    reads, writes = (tuple(substitute(region, values) for region in side) for side in (block.reads, block.writes))
-    new = with_regions(
-        block.with_(iters=tuple(iters), body=body, init=init, predicate=predicate, reads=reads, writes=writes)
-    )
+    new = with_regions(inside.with_(iters=tuple(iters), predicate=predicate))
     forward = Forward()
-    forward.like(block.body, body)
-    if block.init is not None and init is not None:
-        forward.like(block.init, init)
+    forward.like(block.body, inside.body)
+    if block.init is not None and inside.init is not None:
+        forward.like(block.init, inside.init)
     forward.keep(block, new)
     stmt: Stmt = new
     made: list[For] = []
@@ -120,9 +118,20 @@ def _made(step: Step) -> tuple[_Nest, For, list[For], Forward]:
     return nest, made[0], made, forward
 
 
-def _kind_of(block: Block) -> IterKind:
-    kinds = {it.kind for it in block.iters}
-    return IterKind.REDUCE if IterKind.REDUCE in kinds else next(iter(kinds))
+def _kinds(step: Step, block: Block, index_map: IndexMap) -> list[IterKind]:
+    """The kinds of the new iterators: each that of those of the block that it is made of."""
+    found: list[IterKind] = []
+    kind_of = {old: it.kind for old, it in zip(index_map.initial_indices, block.iters, strict=True)}
+    for expr in index_map.final_indices:
+        kinds = list(dict.fromkeys(kind_of[var] for var in each(Var, expr) if var in kind_of))
+        if len(kinds) > 1 and block.init is not None:
+            step.refuse(
+                f"{expr} mixes iterators of several kinds, and the init of the block runs where those of its sum begin",
+                block,
+                help="part the init from the sum: decompose_reduction",
+            )
+        found.append(IterKind.REDUCE if IterKind.REDUCE in kinds else (kinds or [IterKind.SPATIAL])[0])
+    return found
 
 
 def _check(step: Step) -> Verdict:

@@ -11,7 +11,7 @@ from tirlower.ir.stmt import BufferStore
 from tirlower.poly.scop import Access
 from tirlower.schedule.compute.inline import COMPUTE_INLINE
 from tirlower.schedule.compute.location import Located
-from tirlower.schedule.compute.moved import Part, Source, lone, part_of, place_in, source_of
+from tirlower.schedule.compute.moved import Part, Source, lone, part_of, place_in, source_of, stays_in_scope
 from tirlower.schedule.draft import Draft, Made, ValueStep
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.memory.caches import Row
@@ -38,6 +38,7 @@ def _make(step: Step) -> Made:
     around = {x.loop_var for _, x in loops_at(func, (*body,))}
     mine = {x.loop_var for _, x in loops_at(func, site.steps)}
     source = source_of(step, site, sorted(mine & around, key=lambda var: var.name))
+    stays_in_scope(step, source, func, site.steps, body)
     row = Row.at(func, body)
     readers = [way for buffer in buffers for way, _ in reading(step.facts, func, buffer) if way[: len(body)] == body]
     if not readers:

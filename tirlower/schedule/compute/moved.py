@@ -11,6 +11,7 @@ from tirlower.diagnostics import BadArgument, NotApplicable, TirError
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
 from tirlower.ir.expr import Add, Expr, IntImm, Sub, Var, const, is_const_int
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.path import Path
@@ -18,11 +19,11 @@ from tirlower.ir.query import mentions
 from tirlower.ir.stmt import Block, BufferStore, For, ForKind, IfThenElse, Stmt
 from tirlower.schedule.draft import Draft
 from tirlower.schedule.memory.caches import Row
-from tirlower.schedule.places import loops_at
+from tirlower.schedule.places import loops_at, lost_at
 from tirlower.schedule.sites import Site, Steps
 from tirlower.schedule.step import Step
 
-__all__ = ["Part", "Source", "lone", "part_of", "place_in", "source_of"]
+__all__ = ["Part", "Source", "lone", "part_of", "place_in", "source_of", "stays_in_scope"]
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,17 @@ def source_of(step: Step, site: Site, common: Sequence[Var]) -> Source:
         if mentions(loop.min, set(domains)) or mentions(loop.extent, set(domains)):
             step.refuse(f"the bounds of `{loop.loop_var.name}` depend on another loop of the nest", loop)
     return Source(path, inner, tuple(loops), domains, {loop.loop_var: loop.loop_var for loop in loops})
+
+
+def stays_in_scope(step: Step, source: Source, func: PrimFunc, path: Steps, body: Steps) -> None:
+    """Raise :class:`NotApplicable` where what a stage at a place uses is not declared where the body of a loop can see it."""
+    lost = lost_at(step.facts, func, path, body, source.inner)
+    if lost is not None:
+        step.refuse(
+            f"what `{source.name}` uses is declared where the loop does not see it",
+            lost,
+            "lift_alloc, or inline_bind, first",
+        )
 
 
 def _depth(stmt: Stmt, inner: Stmt) -> int:

@@ -10,7 +10,7 @@ from tirlower.ir.expr import Expr, Var
 from tirlower.ir.stmt import For, Stmt
 from tirlower.schedule.compute.compute_at import keep_stage
 from tirlower.schedule.compute.location import Located
-from tirlower.schedule.compute.moved import lone, part_of, place_in, source_of
+from tirlower.schedule.compute.moved import lone, part_of, place_in, source_of, stays_in_scope
 from tirlower.schedule.compute.reverse_inline import REVERSE_COMPUTE_INLINE
 from tirlower.schedule.draft import Draft, Made, ValueStep
 from tirlower.schedule.kind import Kind, Slot, Takes
@@ -37,6 +37,7 @@ def behind(step: Step, stage: Stage, place: Site, only: Sequence[Expr] = (), pre
     mine = {x.loop_var for _, x in loops_at(func, site.steps)}
     around = {x.loop_var for _, x in loops_at(func, body)}
     source = source_of(step, site, sorted(mine & around, key=lambda var: var.name))
+    stays_in_scope(step, source, func, site.steps, body)
     row = Row.at(func, body)
     written = [
         (buffer, way)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tirlower.diagnostics import BadArgument
-from tirlower.ir.query import each, mentions
-from tirlower.ir.stmt import DECLARATIONS, AllocBuffer, AllocConst, Bind, DeclBuffer, Seq, Stmt
+from tirlower.ir.query import each
+from tirlower.ir.stmt import DECLARATIONS, Seq, Stmt
 from tirlower.poly import Scop
 from tirlower.poly.forms import constant
 from tirlower.poly.order_kept import Coordinate
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.places import declares_for
 from tirlower.schedule.positions import loop_around, order_verdict, place_in, scop_in
 from tirlower.schedule.sites import Change, Edit, Site
 from tirlower.schedule.step import Step
@@ -75,7 +76,7 @@ def _check(step: Step) -> Verdict:
         if isinstance(stmt, DECLARATIONS):
             step.refuse("a declaration stays in front of what uses it", stmt)
     for stmt in one.node.stmts[one.number + 1 : two.number]:
-        if _declares_for(step, stmt, two.stmt):
+        if declares_for(step.facts, stmt, two.stmt):
             step.refuse("what the second one uses is declared between the two", stmt)
     around = loop_around(step, one.site)
     scop = scop_in(step, one.site, around)
@@ -88,17 +89,6 @@ def _check(step: Step) -> Verdict:
         assert place is not None
         positions[stmt] = [*head, constant(place)]
     return order_verdict(step, one.site, positions, around, _swapped(one, two))
-
-
-def _declares_for(step: Step, declaration: Stmt, stmt: Stmt) -> bool:
-    """Whether a statement uses what one in front of it declares."""
-    if isinstance(declaration, Bind):
-        return mentions(stmt, {declaration.var})
-    if not isinstance(declaration, (AllocBuffer, AllocConst, DeclBuffer)):
-        return False
-    uses, buffer = step.facts.uses(stmt), declaration.buffer
-    own = not isinstance(declaration, DeclBuffer) and buffer.data in uses.named
-    return own or buffer in uses.reads or buffer in uses.writes
 
 
 def _alone(step: Step, one: Placed, two: Placed) -> Verdict:

@@ -292,7 +292,9 @@ class _Binder:
                 var for it in self.block.iters if it.kind is IterKind.REDUCE and it.value is not None
                 for var in each(Var, it.value)
             }  # fmt: skip
-            kind = IterKind.REDUCE if mentions(value, reduced) else IterKind.SPATIAL
+            # The init runs where all iterators of the sum begin: what moves with other loops too is none of them.
+            sums = mentions(value, reduced) and (self.block.init is None or free <= reduced)
+            kind = IterKind.REDUCE if sums else IterKind.SPATIAL
             domain = Range(const(0, value.dtype), build.cast(value.dtype, self.target.shape[dim]))
             found = self.made[key] = BlockIter(Var(name, value.dtype), domain, kind, value)
         return found.var
