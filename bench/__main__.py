@@ -1,6 +1,6 @@
 """``python -m bench [SECTION]... [--only WORD]...``: the tables that are named, of :data:`SECTIONS`; all without arguments.
 
-``--only`` chooses kernels of ``by_hand`` and of ``rows``, by a class or a part of their names, and of ``forms`` and ``corpus``, by a part.
+``--only`` chooses kernels of ``by_hand`` and of ``rows``, by a class or a part of their names, and of ``forms``, ``corpus`` and ``tuning``, by a part.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import sys
 
 SECTIONS = (
-    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "rows", "forms", "corpus", "graph", "schedule", "launches", "gpu"
+    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "rows", "forms", "corpus", "tuning", "graph", "schedule", "launches", "gpu"
 )  # fmt: skip
 
 
@@ -45,6 +45,7 @@ def main(chosen: list[str]) -> int:
         passes,
         schedule,
         threads,
+        tuning,
         vectors,
     )
     from bench.by_hand.report import report as by_hand
@@ -78,6 +79,8 @@ def main(chosen: list[str]) -> int:
         print(forms.report(only), "\n")
     if "corpus" in chosen:
         print(corpus.report(only), "\n")
+    if "tuning" in chosen:
+        print(tuning.report(only), "\n")
     if "graph" in chosen:
         print(graph.report(), "\n")
     if "schedule" in chosen:

@@ -44,17 +44,19 @@ def test_trials_in_their_order(tmp_path: Path):
 
 def test_the_key_tells_programs_and_machines_apart():
     func, target = transposed()[0], Target(TARGET)
-    key = PlanKey.of(func, target)
-    assert key == PlanKey.of(parse(func.script()), target)  # wherever it stands
+    key = PlanKey.of(func, target, {})
+    assert key == PlanKey.of(parse(func.script()), target, {})  # wherever it stands
     others = [
-        PlanKey.of(product()[0], target),
-        PlanKey.of(parse(func.script().replace("256", "512")), target),
-        PlanKey.of(parse(func.script().replace("i, j", "i, k").replace(" j", " k").replace("[j", "[k")), target),
-        PlanKey.of(func, Target(TARGET.replace("-num_threads=1", "-num_threads=2"))),
-        PlanKey.of(func, Target(TARGET.replace("32M", "16M"))),
-        PlanKey.of(func, Target(TARGET + " -fast-math-reassoc")),
+        PlanKey.of(product()[0], target, {}),
+        PlanKey.of(parse(func.script().replace("256", "512")), target, {}),
+        PlanKey.of(parse(func.script().replace("i, j", "i, k").replace(" j", " k").replace("[j", "[k")), target, {}),
+        PlanKey.of(func, Target(TARGET.replace("-num_threads=1", "-num_threads=2")), {}),
+        PlanKey.of(func, Target(TARGET.replace("32M", "16M")), {}),
+        PlanKey.of(func, Target(TARGET + " -fast-math-reassoc"), {}),
+        PlanKey.of(func, target, {"tir.auto.parallel": False}),
     ]
-    assert len({key, *others}) == 7
+    assert len({key, *others}) == 8
+    assert PlanKey.of(func, target, {"tir.auto.tuned": "elsewhere", "tir.UnrollLoop": {}}) == key
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + bytes(200)])

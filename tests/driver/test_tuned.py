@@ -28,7 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def keep(path: Path, sch: tl.Schedule, func: tl.PrimFunc) -> None:
     text = json.dumps(sch.trace.as_json(dialect="tirlower"))
-    Database(path).keep(PlanKey.of(module_of(func)[0][func.name], Target(TARGET)), "", Found(text, 1.0, 2.0))
+    Database(path).keep(PlanKey.of(module_of(func)[0][func.name], Target(TARGET), {}), "", Found(text, 1.0, 2.0))
 
 
 def by_hand(func: tl.PrimFunc) -> tl.Schedule:
@@ -60,6 +60,7 @@ def test_who_does_not_take_it(cache: Path):
     assert text_of(func, "none") == "none" and text_of(func, "[]") == "[]"
     assert text_of(func, **{"tir.auto.tuned": False}) == "auto"
     assert text_of(func, target=TARGET.replace("-num_threads=1", "-num_threads=2")) == "auto"
+    assert text_of(func, **{"tir.auto.parallel": False}) == "auto"  # the plan may be parallel
     assert text_of(func, target="nvptx") == "auto" and text_of(product()[0]) == "auto"
     with tl.PassContext(opt_level=0):
         assert tl.build(func, TARGET).report().nests == ()

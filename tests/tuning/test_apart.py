@@ -48,9 +48,12 @@ def test_a_process_that_says_nothing_or_something_else_is_an_outcome(good: Plan,
     monkeypatch.setattr(apart, "_START", "# {path!r}\nimport pickle, sys; sys.stdout.buffer.write(pickle.dumps(5))")
     [found] = measured_apart(job)
     assert "its process" in found.error
-    monkeypatch.setattr(sys, "executable", "/no/python/here")
+    monkeypatch.setattr(sys, "executable", "/no/python")
     [found] = measured_apart(job)
     assert "no process could be started" in found.error
+    monkeypatch.setattr(sys, "executable", "/bin/some-application")  # Python inside of it would start it again
+    [found] = measured_apart(job)
+    assert "is no Python that could be started again" in found.error
 
 
 def test_it_runs_in_a_pool_of_processes(good: Plan):

@@ -17,7 +17,7 @@ import pytest
 import tirlower as tl
 from tests.tuning.stand_in import TARGET, told_by_text, transposed
 from tirlower.diagnostics import TirError
-from tirlower.tuning.executors import RayExecutor, executor_of
+from tirlower.tuning.executors import Here, RayExecutor, executor_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,17 +41,32 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...
 
 
 def test_which_executor_is_meant():
-    made, mine = executor_of(None)
-    assert isinstance(made, ThreadPoolExecutor) and mine
-    made.shutdown()
+    here, one = executor_of(None)
+    assert isinstance(here, Here) and one == 1
 
     class Client:
         def get_executor(self) -> Executor:
-            return made
+            return here
 
-    assert executor_of(made) == (made, False) and executor_of(Client()) == (made, False)
+    assert executor_of(Client()) == (here, 8)
+    with ThreadPoolExecutor(3) as threads:
+        assert executor_of(threads) == (threads, 3)
     with pytest.raises(TirError, match="a client of Dask, got str"):
         executor_of("processes")
+
+
+def test_what_is_done_here_is_done_at_once():
+    order: list[int] = []
+    first, second = (Here().submit(order.append, at) for at in (1, 2))
+    assert order == [1, 2] and first.done() and second.result() is None
+    failed = Here().submit(int, "x")
+    assert isinstance(failed.exception(), ValueError)
+    with pytest.raises(KeyboardInterrupt):  # which is not kept for later
+        Here().submit(interrupt)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("workers", [1, 3])

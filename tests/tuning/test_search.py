@@ -38,7 +38,11 @@ def test_the_fastest_is_kept_and_a_build_takes_it(tmp_path: Path):
     found = tl.tune(func, arrays, TARGET, database=place, measure=past_the_caches)
     assert isinstance(found, Tuned) and found.trace is not None and found.database == place
     assert found.speedup >= 2 and found.untuned == 2e-3
-    assert "tir.nontemporal" in str(found.trace) and "nontemporal False -> True" in str(found)
+    assert (
+        "nontemporal False -> True" in found.change
+        and "tir.nontemporal" in str(found.trace)
+        and "nontemporal False -> True" in str(found)
+    )
     with tl.PassContext(config={"tir.auto.tuned": place}):
         kernel = tl.build(func, TARGET)
         assert kernel.schedule.as_json(dialect="tirlower") == found.trace.as_json(dialect="tirlower")
@@ -65,7 +69,7 @@ def test_what_is_not_faster_is_not_kept(tmp_path: Path):
     func, arrays = transposed()
     place = tmp_path / "plans"
     found = tl.tune(func, arrays, TARGET, database=place, measure=never_faster)
-    assert found.trace is None and found.speedup == 1.0 and len(found.trials) > 5
+    assert found.trace is None and found.speedup == 1.0 and not found.change and len(found.trials) > 5
     assert "the untuned plan stands" in str(found)
     with tl.PassContext(config={"tir.auto.tuned": place}):
         assert tl.build(func, TARGET).report().nests[0].recipe == "permutation"
@@ -95,6 +99,9 @@ def test_failures_are_the_candidates(tmp_path: Path):
     found = tl.tune(func, arrays, TARGET, database=tmp_path / "plans", measure=fails)
     errors = {one.error for one in found.trials}
     assert found.trace is None and {"OSError: the worker is gone", "it hangs"} <= errors, errors
+    again = tl.tune(func, arrays, TARGET, database=tmp_path / "plans", measure=told_by_text, trials=7)
+    errors = {one.error for one in again.trials}  # what the executor lost is tried again, what hangs is not
+    assert "it hangs" in errors and "OSError: the worker is gone" not in errors
     assert "it hangs" in str(found)
 
 
@@ -162,6 +169,8 @@ def test_what_cannot_run_is_said(tmp_path: Path):
     racing = "def f(A: T.Buffer((8,), 'int32')):\n    for i in T.parallel(8):\n        A[0] = i\n"
     with pytest.raises(LegalityError):
         tl.tune(parse(racing), [np.zeros(8, "int32")], PLAIN, database=tmp_path / "plans")
+    with tl.PassContext(opt_level=0), pytest.raises(TirError, match="at opt_level=0 builds take no schedule"):
+        tl.tune(func, arrays, PLAIN, database=tmp_path / "plans")
     assert not (tmp_path / "plans").exists()
 
 
@@ -247,7 +256,7 @@ if sys.argv[1] == "tune":
     assert len(found.trials) == 2 and not any(one.error for one in found.trials), found
     from tirlower.driver.plan_database import Database, Found, PlanKey
     from tirlower.driver.build import module_of, target_of
-    key = PlanKey.of(module_of(f)[0]["f"], target_of("llvm -num_threads=1"))
+    key = PlanKey.of(module_of(f)[0]["f"], target_of("llvm -num_threads=1"), {})
     assert Database(found.database).plan(key) is not None
 else:
     kernel = tl.build(f, "llvm -num_threads=1")

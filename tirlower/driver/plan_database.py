@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,6 +30,8 @@ WAIT: Final = 10.0
 """Seconds that one waits for another process that writes."""
 
 _PLANS: Final = "program TEXT, machine TEXT, version TEXT, sizes TEXT"
+_PERMITS: Final = "tir.auto."
+_TUNED: Final = "tir.auto.tuned"
 _KEY: Final = "program = ? AND machine = ? AND version = ?"
 
 
@@ -41,10 +43,11 @@ class PlanKey(NamedTuple):
     version: str
 
     @classmethod
-    def of(cls, func: PrimFunc, target: Target) -> PlanKey:
-        """That of a function for a target. Names count: steps find loops by them."""
+    def of(cls, func: PrimFunc, target: Target, config: Mapping[str, object]) -> PlanKey:
+        """That of a function for a target, under what a configuration permits. Names count: steps find loops by them."""
         text = func.script().encode()
-        machine = f"{Processor.of(target)}; {target!r}"
+        permits = {key: value for key, value in sorted(config.items()) if key.startswith(_PERMITS) and key != _TUNED}
+        machine = f"{Processor.of(target)}; {target!r}" + (f"; {permits}" if permits else "")
         version = f"tirlower {tirlower.__version__}, LLVM {versions()['llvm']}"
         return cls(hashlib.blake2b(text, digest_size=16).hexdigest(), machine, version)
 
@@ -127,11 +130,10 @@ class Database:
             make_folder(self.path.parent)
             with contextlib.suppress(FileExistsError):
                 write_file(self.path, b"")  # for its owner alone
-            file = sqlite3.connect(self.path, timeout=WAIT)
+            file = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
             try:
-                with file:
-                    self._made(file)
-                    yield file
+                self._made(file)
+                yield file
             finally:
                 file.close()
         except (OSError, sqlite3.Error) as error:
@@ -140,21 +142,27 @@ class Database:
             ) from error
 
     def _made(self, file: sqlite3.Connection) -> None:
-        """Its tables, made where there are none."""
-        [(form,)] = file.execute("PRAGMA user_version")
-        if form == FORMAT:
+        """Its tables, made where there are none: by one of those who look at the same time."""
+        if self._has_tables(file):
             return
-        if form:
+        file.execute("BEGIN IMMEDIATE")
+        if not self._has_tables(file):
+            key = "program, machine, version, sizes"
+            file.execute(
+                f"CREATE TABLE plans ({_PLANS}, trace TEXT NOT NULL, seconds REAL NOT NULL, untuned REAL NOT NULL, PRIMARY KEY ({key}))"
+            )
+            file.execute(
+                f"CREATE TABLE trials ({_PLANS}, trace TEXT, change TEXT NOT NULL, seconds REAL NOT NULL, untuned REAL NOT NULL, "
+                f"error TEXT NOT NULL, PRIMARY KEY ({key}, trace))"
+            )
+            file.execute(f"PRAGMA user_version = {FORMAT}")
+        file.execute("COMMIT")
+
+    def _has_tables(self, file: sqlite3.Connection) -> bool:
+        [(form,)] = file.execute("PRAGMA user_version")
+        if form not in (0, FORMAT):
             raise TirError(
                 f"the database of plans, {self.path}, has the form {form}, and this version reads {FORMAT}",
                 help="name another file, or remove this one",
             )
-        key = "program, machine, version, sizes"
-        file.execute(
-            f"CREATE TABLE plans ({_PLANS}, trace TEXT NOT NULL, seconds REAL NOT NULL, untuned REAL NOT NULL, PRIMARY KEY ({key}))"
-        )
-        file.execute(
-            f"CREATE TABLE trials ({_PLANS}, trace TEXT, change TEXT NOT NULL, seconds REAL NOT NULL, untuned REAL NOT NULL, "
-            f"error TEXT NOT NULL, PRIMARY KEY ({key}, trace))"
-        )
-        file.execute(f"PRAGMA user_version = {FORMAT}")
+        return bool(form)

@@ -21,7 +21,7 @@ from tirlower.driver.result import BuildResult
 from tirlower.llvm.cache import CacheEntry, versions
 from tirlower.machine.cpu import effective_cpu_count
 
-__all__ = ["PROCESSES_VARIABLE", "compile_together", "processes_for"]
+__all__ = ["PROCESSES_VARIABLE", "can_start_python", "compile_together", "processes_for"]
 
 PROCESSES_VARIABLE: Final = "TIRLOWER_COMPILE_PROCESSES"
 SECONDS_A_BYTE: Final = 12e-6
@@ -39,7 +39,7 @@ _busy: Final = threading.Lock()
 def processes_for(units: int, size: int) -> int:
     """How many processes to start for units whose JSON has so many bytes; 0 where it does not pay, or may not be."""
     work = int(size * SECONDS_A_BYTE / SECONDS_A_PROCESS)
-    if units < 2 or work < 1 or not _is_python():
+    if units < 2 or work < 1 or not can_start_python():
         return 0
     return min(effective_cpu_count(PROCESSES_VARIABLE) - 1, units - 1, work, MOST)
 
@@ -181,7 +181,7 @@ class _Helper:
         self.process.wait()
 
 
-def _is_python() -> bool:
+def can_start_python() -> bool:
     """Whether this program is a Python that can be started once more: not one inside another program."""
     name = os.path.basename(sys.executable or "").lower()
     return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)

@@ -47,7 +47,8 @@ def with_tuned_plans(mod: IRModule, schedule: str, target: Target, choices: Choi
             return schedule
         from tirlower.driver.plan_database import Database, PlanKey
 
-        found = {key: Database(path).plan(PlanKey.of(func, target)) for key, func in mod.items()}
+        keys = {key: PlanKey.of(func, target, choices["config"]) for key, func in mod.items()}
+        found = {key: Database(path).plan(one) for key, one in keys.items()}
     except (OSError, TirError) as error:
         _log.warning("no tuned plans: %s", error)
         return schedule

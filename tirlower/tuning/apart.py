@@ -18,6 +18,7 @@ import threading
 from dataclasses import replace
 from typing import IO, Final
 
+from tirlower.driver.processes import can_start_python
 from tirlower.tuning.job import Job, Outcome
 
 __all__ = ["measured_apart"]
@@ -27,6 +28,10 @@ _START: Final = "import sys; sys.path[:] = {path!r}; from tirlower.tuning.proces
 
 def measured_apart(job: Job) -> list[Outcome]:
     """Measure the plans of a job in a process of its own. Never raises for what happens there."""
+    if not can_start_python():
+        return [Outcome(error=f"this program, {sys.executable}, is no Python that could be started again")] * len(
+            job.plans
+        )
     found: list[Outcome] = []
     while len(found) < len(job.plans):
         found += _some(replace(job, plans=job.plans[len(found) :]))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import ParamSpec, Protocol, TypeVar, cast, runtime_checkable
+from concurrent.futures import Executor, Future
+from typing import Final, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
 
 from tirlower.diagnostics import TirError
 
-__all__ = ["RayExecutor", "executor_of"]
+__all__ = ["Here", "RayExecutor", "executor_of"]
+
+IN_FLIGHT: Final = 8
+"""Calls that an executor is given at a time which does not say how many it runs."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,23 +53,35 @@ class _Ray(Protocol):
         ...
 
 
-def executor_of(given: object) -> tuple[Executor, bool]:
-    """The executor that is meant, and whether it is to be shut down: the one that is made where none is given, of a single
-    thread, so that no two candidates run at the same time; each is measured in a process of its own all the same.
+class Here(Executor):
+    """Calls, each done before the next one is begun: no candidate is disturbed by another one, or by the search for it."""
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Do it now; its future, which is done. An interruption is the caller's."""
+        done: Future[R] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+def executor_of(given: object) -> tuple[Executor, int]:
+    """The executor that is meant, and how many calls it is given at a time; :class:`Here` where none is given.
 
     Raises :class:`TirError` for what is none.
     """
     if given is None:
-        return ThreadPoolExecutor(1, thread_name_prefix="tirlower-tune"), True
-    if isinstance(given, Executor):
-        return given, False
-    if isinstance(given, _HasExecutor):
-        return given.get_executor(), False
-    raise TirError(
-        f"executor= is one of concurrent.futures, or a client of Dask, got {type(given).__name__}",
-        origin="tune",
-        help="for Ray, give tirlower.tuning.RayExecutor()",
-    )
+        return Here(), 1
+    found = given.get_executor() if isinstance(given, _HasExecutor) else given
+    if not isinstance(found, Executor):
+        raise TirError(
+            f"executor= is one of concurrent.futures, or a client of Dask, got {type(given).__name__}",
+            origin="tune",
+            help="for Ray, give tirlower.tuning.RayExecutor()",
+        )
+    workers: object = getattr(found, "_max_workers", None)
+    return found, workers if isinstance(workers, int) else IN_FLIGHT
 
 
 class RayExecutor(Executor):

@@ -44,9 +44,6 @@ TURNS: Final = 2
 """How many times each of these is, with :data:`LONGER` rounds: the worse ratio counts."""
 
 LONGER: Final = 15
-IN_FLIGHT: Final = 8
-"""Jobs that an executor is given at a time which does not say how many it runs."""
-
 BATCH: Final = 4
 """Candidates that are measured by one process: what it costs to start, and the base, are shared."""
 
@@ -55,11 +52,12 @@ Measure = Callable[[Job], Sequence[Outcome]]
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found: the ``trace`` of the plan that is kept (None where the untuned one stands), the seconds of a call
-    with it and with the untuned plan, measured in turns, and what was tried."""
+    """What a search found: the ``trace`` of the plan that is kept and how it differs from the untuned one (None, and nothing,
+    where that one stands), the seconds of a call with both, measured in turns, and what was tried."""
 
     function: str
     trace: Trace | None
+    change: str
     seconds: float
     untuned: float
     trials: tuple[Trial, ...]
@@ -96,8 +94,8 @@ def tune(
     ``func``: a function, or a kernel of one, whose target and outputs are meant then. ``args``: the arguments of a call, in
     their order or by name; their sizes and their integers are what is measured (large arrays of floats are filled with random
     numbers), and they are not written to. ``executor`` does the measuring: one of ``concurrent.futures``, a client of Dask,
-    ``tirlower.tuning.RayExecutor()``; without one, one candidate after another here, each in a process of its own (with any
-    executor). ``budget``: seconds after which no further candidate is begun. ``trials``: how many are measured at most.
+    ``tirlower.tuning.RayExecutor()``; without one, one candidate after another, each in a process of its own (as with any
+    executor). ``budget``: seconds after which no further candidate is begun. ``trials``: how many are tried at most.
     ``limit``: seconds that one may take. ``database``: the file that the plans are in, that of the disk cache's folder when left
     out (what builds look into, unless ``tir.auto.tuned`` says otherwise). ``measure`` runs a job, in the executor.
 
@@ -138,8 +136,9 @@ def tune(
             raise TirError(
                 "there is no place for the plans: the disk cache is off", origin="tune", help="name a database="
             )
-        ctx = PassContext.current()
-        choices = ctx.choices.copy()
+        choices = PassContext.current().choices.copy()
+        if not choices["opt_level"]:
+            raise TirError("at opt_level=0 builds take no schedule", origin="tune", help="leave that context")
         choices["config"] = {**choices["config"], "tir.auto.tuned": False}
         build_module(mod, where, PassContext(**choices), names or None, schedule="auto")  # raises what a build does
         search = _Search(mod, where, choices, names, given, Database(path), limit)
@@ -196,25 +195,28 @@ class _Search:
         """Climb, measure the best once more, and keep it."""
         end = time.monotonic() + budget
         [func] = self.mod.functions.values()
-        key = PlanKey.of(func, self.target)
+        key = PlanKey.of(func, self.target, self.choices["config"])
         space = Space(self.mod, self.target, self.choices["config"])
         base = space.candidate({}, "the untuned plan")
         if base.error:
             raise TirError(f"`{func.name}` has no automatic schedule: {base.error}", origin="tune")
-        runner, mine = executor_of(executor)
-        at_once = getattr(runner, "_max_workers", None) or IN_FLIGHT
+        runner, at_once = executor_of(executor)
         jobs = _Jobs(self, base, lambda job: runner.submit(measure, job), at_once, end, trials, sizes, key)
-        try:
-            self._runs(jobs, base)
-            results = jobs.climbed(space)
-            found, plan = jobs.best(results)
-        finally:
-            if mine:
-                runner.shutdown(wait=False, cancel_futures=True)
+        self._runs(jobs, base)
+        results = jobs.climbed(space)
+        found, plan = jobs.best(results)
         self.database.keep(key, sizes, found)
         done = tuple(trial for _, trial in results)
         trace = None if plan is None else plan.steps
-        return Tuned(func.name, trace, found.seconds, found.untuned, done, self.database.path)
+        return Tuned(
+            func.name,
+            trace,
+            "" if plan is None else plan.change,
+            found.seconds,
+            found.untuned,
+            done,
+            self.database.path,
+        )
 
     def _runs(self, jobs: _Jobs, base: Candidate) -> None:
         """Raise :class:`TirError` unless a call with these arguments works."""
@@ -312,12 +314,14 @@ class _Jobs:
             yield self._done(*waiting.popleft())
 
     def _done(self, candidate: Candidate, told: Trial | tuple[_Batch, int]) -> tuple[Candidate, Trial]:
-        """A candidate with its trial, which is kept."""
+        """A candidate with its trial, which is kept unless the executor failed: then it is tried again by another search."""
         if isinstance(told, Trial):
             return candidate, told
         batch, place = told
         assert batch.outcomes is not None
         trial = _trial(candidate, batch.outcomes, place)
+        if batch.outcomes.exception() is not None:
+            return candidate, trial
         self.search.database.note(self.key, self.sizes, candidate.digest, trial)
         return candidate, trial
 
