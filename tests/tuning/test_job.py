@@ -44,6 +44,16 @@ def test_large_arrays_of_floats_are_random_numbers_the_same_each_time():
     assert not np.array_equal(first[0, :4], named["B"][0, :4].astype("float64"))
 
 
+@pytest.mark.parametrize("size", [10, LARGE])
+@pytest.mark.parametrize("offset", [0, 4, 16, 60])
+def test_arrays_begin_where_those_that_were_given_do_in_their_line(offset: int, size: int):
+    room = np.zeros(size + 64, "float32")
+    start = (-room.ctypes.data % 64 + offset) // 4
+    [made], _ = made_from(inputs_of([room[start : start + size]], {}))
+    assert isinstance(made, np.ndarray) and made.ctypes.data % 64 == offset and made.flags.writeable
+    assert made.shape == (size,) and made.flags.c_contiguous
+
+
 def test_one_array_given_twice_is_one_array_there():
     a, b = np.zeros(5, "int32"), np.zeros(5, "int32")
     args, kwargs = made_from(inputs_of([a, b, a], {"D": b}))

@@ -204,6 +204,33 @@ def test_arguments_by_name_and_untouched(tmp_path: Path):
     assert len(found.trials) == 2 and not any(one.error for one in found.trials)
 
 
+def test_what_is_kept_is_told_without_measuring(tmp_path: Path):
+    func, arrays = transposed()
+    place = tmp_path / "plans"
+
+    def nothing(job: Job) -> list[Outcome]:
+        raise AssertionError("it measures")
+
+    with pytest.raises(TirError, match=r"no search of `f` for llvm.* is kept in"):
+        tl.tune(func, arrays, TARGET, database=place, cache="only", measure=nothing)
+    first = tl.tune(func, arrays, TARGET, database=place, measure=past_the_caches)
+    again = tl.tune(func, arrays, TARGET, database=place, cache="only", measure=nothing)
+    assert again.trace is not None and first.trace is not None and again.trials == first.trials
+    assert again.trace.as_json(dialect="tirlower")["steps"][0]["kind"] == "Loop"  # type: ignore[index]
+    assert (again.change, again.seconds, again.untuned) == (first.change, first.seconds, first.untuned)
+    with pytest.raises(TirError, match="cache= is one of 'readwrite', 'only', 'off', got 'on'"):
+        tl.tune(func, arrays, TARGET, database=place, cache="on")
+
+
+def test_a_search_without_the_cache_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TIRLOWER_CACHE", "0")
+    func, arrays = transposed()
+    found = tl.tune(func, arrays, TARGET, cache="off", measure=past_the_caches)
+    assert found.speedup >= 2 and not found.database.exists()
+    kept = tl.tune(func, arrays, TARGET, database=tmp_path / "plans", cache="off", measure=told_by_text, trials=2)
+    assert len(kept.trials) == 2 and not (tmp_path / "plans").exists()
+
+
 ANY = """
 def f(A: T.Buffer(("m", "n"), "float32"), B: T.Buffer(("n", "m"), "float32")):
     for i, j in T.grid(n, m):

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import tirlower
 from tirlower.diagnostics import TirError
+from tirlower.ir.annotations import UNIT
 from tirlower.ir.func import PrimFunc
 from tirlower.llvm.cache import versions
 from tirlower.machine.processor import Processor
@@ -44,7 +45,10 @@ class PlanKey(NamedTuple):
 
     @classmethod
     def of(cls, func: PrimFunc, target: Target, config: Mapping[str, object]) -> PlanKey:
-        """That of a function for a target, under what a configuration permits. Names count: steps find loops by them."""
+        """That of a function for a target, under what a configuration permits. The names in it count, for steps find loops by
+        them; its own does not, nor whether it is compiled by itself."""
+        for attribute in ("global_symbol", UNIT):
+            func = func.without_attr(attribute)
         text = func.script().encode()
         permits = {key: value for key, value in sorted(config.items()) if key.startswith(_PERMITS) and key != _TUNED}
         machine = f"{Processor.of(target)}; {target!r}" + (f"; {permits}" if permits else "")

@@ -14,6 +14,7 @@ from tirlower.autoschedule.choose import Preference, Scheduled, autoschedule, re
 from tirlower.autoschedule.recipes import RECIPES
 from tirlower.diagnostics import ScheduleError, TirError, TransformError, nearest_name
 from tirlower.driver.tuned import TUNED
+from tirlower.ir.annotations import ELSEWHERE
 from tirlower.ir.func import IRModule
 from tirlower.machine.processor import Processor
 from tirlower.machine.target import Target
@@ -65,7 +66,7 @@ def scheduled(mod: IRModule, text: str, target: Target, config: Mapping[str, obj
 def _tuned(mod: IRModule, traces: Mapping[str, object], target: Target, config: Mapping[str, object]) -> Scheduled:
     """Plans that were found by measuring, for the functions that have one; the automatic schedule for the others."""
     made: dict[str, Scheduled] = {}
-    for key in [key for key in traces if key in mod]:
+    for key in [key for key in traces if key in mod and ELSEWHERE not in mod[key].attrs]:
         try:
             insts, decisions = load_trace(traces[key])
             made[key] = replayed(IRModule({key: mod[key]}), Trace(insts, decisions), "tuned")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tirlower.diagnostics import TirError
+from tirlower.ir.annotations import ELSEWHERE
 from tirlower.ir.func import IRModule
 from tirlower.llvm.cache import default_cache
 from tirlower.machine.target import Target
@@ -45,9 +46,11 @@ def with_tuned_plans(mod: IRModule, schedule: str, target: Target, choices: Choi
         path = _asked(choices["config"])
         if path is None:
             return schedule
+        from tirlower.analysis.call_graph import calls_of
         from tirlower.driver.plan_database import Database, PlanKey
 
-        keys = {key: PlanKey.of(func, target, choices["config"]) for key, func in mod.items()}
+        alone = {key: func for key, func in mod.items() if ELSEWHERE not in func.attrs and not calls_of(func)}
+        keys = {key: PlanKey.of(func, target, choices["config"]) for key, func in alone.items()}
         found = {key: Database(path).plan(one) for key, one in keys.items()}
     except (OSError, TirError) as error:
         _log.warning("no tuned plans: %s", error)

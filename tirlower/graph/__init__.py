@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import tirlower.graph.patterns as dpl
     from tirlower.graph import passes
-    from tirlower.graph.api import compile, load
+    from tirlower.graph.api import compile, load, tune
     from tirlower.graph.backends.registry import register_backend
     from tirlower.graph.core.constants import ConstantData
     from tirlower.graph.core.dims import Dim, dim
@@ -68,6 +68,7 @@ _WHERE = {
     "attributes": "frontend.trace",
     "call": "frontend.control",
     "compile": "api",
+    "tune": "api",
     "cond": "frontend.control",
     "constant": "frontend.trace",
     "dim": "core.dims",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tirlower.diagnostics import TirError, nearest_name
-from tirlower.driver.api import build
 from tirlower.graph.core.module import Module
 from tirlower.graph.core.nodes import Graph
 from tirlower.graph.core.options import Options
@@ -17,12 +17,16 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.lower.driver import Lowered, lower
 from tirlower.graph.passes.default import DEFAULT, PLAIN
 from tirlower.graph.passes.pipeline import Pipeline, Step
-from tirlower.graph.run.executable import Executable
+from tirlower.graph.run.executable import Executable, built
 from tirlower.graph.run.plan import check_plan
 from tirlower.machine.target import Target
 from tirlower.rewrite.context import PassContext
 
-__all__ = ["Options", "compile", "load"]
+if TYPE_CHECKING:
+    from tirlower.graph.run.tuning import GraphTuned
+    from tirlower.tuning.search import Measure
+
+__all__ = ["Options", "compile", "load", "tune"]
 
 
 def compile(
@@ -64,9 +68,49 @@ def _entry(given: Graph | Module, name: str | None) -> Graph:
     return next(iter(graphs.values())) if name is None else graphs[name]
 
 
+def tune(
+    graph: Graph | Module,
+    target: str | Target = "llvm",
+    options: Options = Options(),
+    *,
+    executor: object = None,
+    budget: float = 600.0,
+    trials: int | None = None,
+    cache: str = "readwrite",
+    database: str | os.PathLike[str] | None = None,
+    dims: Mapping[str, int] | None = None,
+    measure: Measure | None = None,
+) -> GraphTuned:
+    """Measure what else the schedules of a graph's kernels could be, and keep the fastest: later compilations take them.
+
+    Each kernel is searched as :func:`tirlower.tune` does it, with these arguments: those that do the most first, and longest, of
+    ``budget`` seconds in all. ``trials`` are those of a kernel. Kernels of dims are measured at ``dims``; at typical values (a
+    dim's first hint, or its largest) of those that are left out. ``options.tuned`` is the ``database``, where none is given.
+    ``cache="only"`` measures nothing, and raises :class:`GraphError` for kernels of which nothing is kept.
+
+    A kernel that cannot be measured by itself is told (``failed``), and stays as it is. Raises what :func:`compile` raises.
+
+    >>> import tempfile, numpy as np, tirlower.graph as tg
+    >>> from tirlower.tuning import Outcome
+    >>> g = tg.trace(lambda x: np.maximum(x, 0).T + 1, tg.spec((256, 128), "float32"))
+    >>> with tempfile.TemporaryDirectory() as folder:  # with a stand-in for the clock
+    ...     found = tg.tune(g, "llvm -num_threads=1", database=f"{folder}/plans", trials=3,
+    ...                     measure=lambda job: [Outcome(1e-3, 1e-3) for _ in job.plans])
+    >>> len(found.kernels) > 0, found.failed
+    (True, {})
+    """
+    from tirlower.graph.run.tuning import tuned_kernels
+    from tirlower.tuning.apart import measured_apart
+
+    exe = compile(graph, target, options)
+    place = options.tuned if database is None else database
+    path = None if place is None else os.fspath(place)
+    return tuned_kernels(exe, dims or {}, executor, budget, trials, cache, path, measure or measured_apart)
+
+
 def _executable(graph: Graph, lowered: Lowered, target: Target, options: Options, ctx: PassContext) -> Executable:
     check_plan(lowered)
-    module = build(lowered.module, target)
+    module = built(lowered.module, target, options)
     traced = partial(_pipeline(options).trace, graph, ctx.quiet())
     return Executable(graph, lowered, module, traced, target, options)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,11 +26,12 @@ from tirlower.ir.packed import Packed
 from tirlower.machine.target import Target, TargetLike
 from tirlower.rewrite.context import Choices
 from tirlower.schedule.trace import Trace
+from tirlower.schedule.trace_json import load_trace
 from tirlower.transforms import PassContext
 from tirlower.tuning.apart import measured_apart
 from tirlower.tuning.executors import executor_of
 from tirlower.tuning.job import Given, Job, Outcome, Plan, inputs_of
-from tirlower.tuning.space import Candidate, Space
+from tirlower.tuning.space import Candidate, Space, digest_of
 
 __all__ = ["Tuned", "tune"]
 
@@ -44,6 +48,7 @@ TURNS: Final = 2
 """How many times each of these is, with :data:`LONGER` rounds: the worse ratio counts."""
 
 LONGER: Final = 15
+CACHES: Final = ("readwrite", "only", "off")
 BATCH: Final = 4
 """Candidates that are measured by one process: what it costs to start, and the base, are shared."""
 
@@ -87,6 +92,7 @@ def tune(
     outputs: Sequence[str] | None = None,
     database: Path | str | None = None,
     limit: float = 60.0,
+    cache: str = "readwrite",
     measure: Measure = measured_apart,
 ) -> Tuned:
     """Measure the neighbours of a function's automatic schedule, and keep the fastest: later builds take it.
@@ -97,15 +103,16 @@ def tune(
     ``tirlower.tuning.RayExecutor()``; without one, one candidate after another, each in a process of its own (as with any
     executor). ``budget``: seconds after which no further candidate is begun. ``trials``: how many are tried at most.
     ``limit``: seconds that one may take. ``database``: the file that the plans are in, that of the disk cache's folder when left
-    out (what builds look into, unless ``tir.auto.tuned`` says otherwise). ``measure`` runs a job, in the executor.
+    out (what builds look into, unless ``tir.auto.tuned`` says otherwise). ``cache``: ``"only"`` measures nothing, and gives what an
+    earlier search kept; ``"off"`` reads and keeps nothing. ``measure`` runs a job, in the executor.
 
     Each step of a candidate is proved, as those of the untuned plan are, and no bit changes that it would not change. A candidate
     that crashes, hangs or computes anything else is out, and nothing else is. The fastest is measured once more beside the
     untuned plan, and not kept unless it is faster then too. What was measured is kept as well: a search that was interrupted goes
     on where it ended.
 
-    Raises :class:`TirError` for a function that is not for the host, or does not run with these arguments, and what
-    :func:`tirlower.build` raises.
+    Raises :class:`TirError` for a function that is not for the host, or does not run with these arguments, for one of which
+    nothing is kept under ``cache="only"``, and what :func:`tirlower.build` raises.
 
     The search goes along single parameters, from the best plan so far, until none is faster (hill climbing).
 
@@ -128,10 +135,11 @@ def tune(
     'B over i, j: permutation, tile 16 -> 8'
     """
     with user_frames():
-        _check(budget, trials, limit)
+        _check(budget, trials, limit, cache)
         mod, where, names = _asked(func, target, outputs)
         given = inputs_of((), args) if isinstance(args, Mapping) else inputs_of(args, {})
-        path = database if database is not None else default_path()
+        folder = tempfile.TemporaryDirectory() if cache == "off" else None
+        path = f"{folder.name}/plans" if folder else database if database is not None else default_path()
         if path is None:
             raise TirError(
                 "there is no place for the plans: the disk cache is off", origin="tune", help="name a database="
@@ -140,12 +148,17 @@ def tune(
         if not choices["opt_level"]:
             raise TirError("at opt_level=0 builds take no schedule", origin="tune", help="leave that context")
         choices["config"] = {**choices["config"], "tir.auto.tuned": False}
-        build_module(mod, where, PassContext(**choices), names or None, schedule="auto")  # raises what a build does
         search = _Search(mod, where, choices, names, given, Database(path), limit)
-        return search.run(executor, measure, budget, trials, _sizes(mod, given))
+        if cache == "only":
+            return search.known(_sizes(mod, given))
+        build_module(mod, where, PassContext(**choices), names or None, schedule="auto")  # raises what a build does
+        with folder or contextlib.nullcontext():
+            return search.run(executor, measure, budget, trials, _sizes(mod, given))
 
 
-def _check(budget: float, trials: int | None, limit: float) -> None:
+def _check(budget: float, trials: int | None, limit: float, cache: str) -> None:
+    if cache not in CACHES:
+        raise TirError(f"cache= is one of {', '.join(map(repr, CACHES))}, got {cache!r}", origin="tune")
     for name, value in (("budget", budget), ("trials", 1 if trials is None else trials), ("limit", limit)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
             raise TirError(f"{name}= is a number above 0, got {value!r}", origin="tune")
@@ -217,6 +230,24 @@ class _Search:
             done,
             self.database.path,
         )
+
+    def known(self, sizes: str) -> Tuned:
+        """What an earlier search kept. Raises :class:`TirError` where there was none."""
+        [func] = self.mod.functions.values()
+        key = PlanKey.of(func, self.target, self.choices["config"])
+        found, trials = self.database.plan(key, sizes), self.database.trials(key, sizes)
+        if found is None:
+            where = f" at {sizes}" if sizes else ""
+            raise TirError(
+                f"no search of `{func.name}`{where} for {self.target} is kept in {self.database.path}",
+                origin="tune",
+                help='cache="readwrite" searches',
+            )
+        trace = Trace(*load_trace(json.loads(found.trace))) if found.trace else None
+        mine = trials.get(digest_of(found.trace))
+        change = mine.change if trace is not None and mine is not None else ""
+        times = found.seconds, found.untuned
+        return Tuned(func.name, trace, change, *times, tuple(trials.values()), self.database.path)
 
     def _runs(self, jobs: _Jobs, base: Candidate) -> None:
         """Raise :class:`TirError` unless a call with these arguments works."""

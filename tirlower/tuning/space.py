@@ -22,7 +22,7 @@ from tirlower.ir.func import IRModule
 from tirlower.machine.target import Target
 from tirlower.schedule.trace import Trace
 
-__all__ = ["Candidate", "Choices", "Space"]
+__all__ = ["Candidate", "Choices", "Space", "digest_of"]
 
 Choices: TypeAlias = "Mapping[str, Bid | None]"
 """What nests get, by their titles: a bid, or None where they stay as written."""
@@ -45,7 +45,12 @@ class Candidate:
     @cached_property
     def digest(self) -> str:
         """What tells its trace from others."""
-        return hashlib.blake2b(self.trace.encode(), digest_size=16).hexdigest()
+        return digest_of(self.trace)
+
+
+def digest_of(trace: str) -> str:
+    """What tells the text of a trace from others."""
+    return hashlib.blake2b(trace.encode(), digest_size=16).hexdigest()
 
 
 class Space:

@@ -22,7 +22,7 @@ import tirlower.graph as tg
         ({"fusion": "none"}, "fusion='none' has no effect"),
         ({"memory": "naive"}, "has no effect"),
         ({"specialize": (1, 8)}, "has no effect"),
-        ({"tuned": "a.db"}, "has no effect"),
+        ({"tuned": 5}, "tuned is the path of a database of plans or None, got 5"),
         ({"trace": 1}, "trace is True or False, got 1"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields
 
 from tirlower.graph.core.numerics import Numerics
@@ -14,7 +15,6 @@ _NOT_YET = {
     "fusion": "operations are not fused yet",
     "memory": "each value has a place of its own in the arena yet",
     "specialize": "there is one version of a kernel for all extents yet",
-    "tuned": "nothing is measured yet",
 }
 """What changes nothing yet, and why."""
 
@@ -32,8 +32,9 @@ class Options:
     - ``trace``: each call writes to ``sys.stderr`` what each kernel reads, before it runs, and what it wrote, behind it.
     - ``validate``: every pass's result is verified and run beside its input (``PassContext(validate=True)``).
 
-    These change nothing yet, and take their default alone: ``schedule``, ``fusion``, ``memory``, ``specialize``,
-    ``tuned``. Raises :class:`GraphError` for other values of them, and for values that an option does not have.
+    - ``tuned``: the database of plans that kernels take theirs from; None: that of the disk cache's folder, if there is one.
+
+    These change nothing yet, and take their default alone: ``schedule``, ``fusion``, ``memory``, ``specialize``. Raises :class:`GraphError` for other values of them, and for values that an option does not have.
 
     >>> Options(numerics="exact").optimize
     True
@@ -48,7 +49,7 @@ class Options:
     memory: str = "greedy"
     specialize: tuple[object, ...] = ()
     constant_growth: float = 0.05
-    tuned: object = None
+    tuned: str | os.PathLike[str] | None = None
     trace: bool = False
     validate: bool = False
 
@@ -69,6 +70,8 @@ class Options:
         growth = self.constant_growth
         if not isinstance(growth, (int, float)) or isinstance(growth, bool) or not growth >= 0:
             raise GraphError(f"constant_growth is a number of at least 0, got {growth!r}")
+        if self.tuned is not None and not isinstance(self.tuned, (str, os.PathLike)):
+            raise GraphError(f"tuned is the path of a database of plans or None, got {self.tuned!r}")
         object.__setattr__(self, "backends", tuple(self.backends))
         object.__setattr__(self, "specialize", tuple(self.specialize))
         for field in fields(self):

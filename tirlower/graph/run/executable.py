@@ -27,13 +27,24 @@ from tirlower.graph.run.plan import Plan
 from tirlower.ir import IRModule, PrimFunc
 from tirlower.ir.dtype import Array
 from tirlower.machine.target import Target
+from tirlower.rewrite.context import PassContext
 
 if TYPE_CHECKING:
     from tirlower.graph.run.profile import GraphProfile
     from tirlower.graph.run.report import Report
     from tirlower.graph.run.tracing import Tracing, Watched
 
-__all__ = ["Executable", "GraphKernel"]
+__all__ = ["Executable", "GraphKernel", "built"]
+
+
+def built(module: IRModule, target: Target, options: Options) -> Module:
+    """The prim funcs of a graph, compiled; their plans are those of the database that the options name, if they do."""
+    if options.tuned is None:
+        return build(module, target)
+    ctx = PassContext.current().child()
+    ctx.config = {**ctx.config, "tir.auto.tuned": os.fspath(options.tuned)}
+    with ctx:
+        return build(module, target)
 
 
 @dataclass(frozen=True)
@@ -146,10 +157,10 @@ class Executable:
         first, values = late
         target = self.native["main"].target
         made = lower(first)
-        results = Call(made, build(made.module, target)["main"])([], None)
+        results = Call(made, built(made.module, target, self.options)["main"])([], None)
         folded = {v: ConstantData(np.asarray(array)) for v, array in zip(values, results, strict=True)}
         lowered = lower(with_constants(self._lowered.graph, bound, folded))
-        module = build(lowered.module, target)
+        module = built(lowered.module, target, self.options)
         self._late = self._late.moved(lowered)
         self._run_through(lowered, module, self._call_of(lowered, module).with_states_of(self._plain))
 

@@ -160,7 +160,7 @@ def _changed(options: Options) -> dict[str, object]:
     made: dict[str, object] = {}
     for field in fields(options):
         value = getattr(options, field.name)
-        if value == field.default or field.name == "tuned":  # what was measured is in the kernels
+        if value == field.default or field.name == "tuned":  # a file of this machine
             continue
         made[field.name] = list(value) if isinstance(value, tuple) else value
     return made
