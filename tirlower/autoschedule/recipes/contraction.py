@@ -308,7 +308,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             return (), 0, 0, ""
         wanted = (512 if processor.l2 > 512 << 10 else 256) * group
         steps = 0 if batched or not large or facts.form == "local" else depth_of(depth, wanted, group)
-        panels = max(1, room // max(1, (steps or depth) * size * columns))
+        panels = _evenly(max(1, room // max(1, (steps or depth) * size * columns)), n, columns)
         block = panels * columns if large and not batched and panels * columns < n else 0
         packed, why = [name_of(facts.b)], "is not contiguous along the columns"
         if group > 1:
@@ -332,7 +332,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         packed = [name_of(facts.b)]
         if not facts.others and packs_a(facts) and n >= 4 * columns:
             packed.append(name_of(facts.a))
-        panels = max(1, processor.l2 // 2 // (depth * size * columns))
+        panels = _evenly(max(1, processor.l2 // 2 // (depth * size * columns)), n, columns)
         block = panels * columns if not facts.others and panels * columns < n else 0
         return tuple(packed), block, f"`{packed[0]}` goes in groups to tile registers: packed"
 
@@ -440,6 +440,18 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         elif plan.parallel is not None:
             for loop in tile.outermost:
                 sch.parallel(loop)
+
+
+def _evenly(panels: int, n: int, columns: int) -> int:
+    """How many panels a block has where so many fit: as many as all blocks can have, if that is at least half, for another number in
+    the last one is another loop nest to compile.
+
+    >>> [_evenly(6, 512, 64), _evenly(3, 1024, 64), _evenly(5, 1000, 64), _evenly(5, 704, 64), _evenly(9, 512, 64)]
+    [4, 2, 5, 5, 8]
+    """
+    count = n // columns
+    even = [size for size in range((panels + 1) // 2, panels + 1) if n % columns == 0 and count % size == 0]
+    return max(even, default=panels)
 
 
 def _whole(size: int, columns: int) -> int:
