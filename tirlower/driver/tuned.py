@@ -14,7 +14,10 @@ from typing import Final
 
 from tirlower.diagnostics import TirError
 from tirlower.ir.annotations import ELSEWHERE
-from tirlower.ir.func import IRModule
+from tirlower.ir.expr import Call
+from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.op import GlobalVar
+from tirlower.ir.query import each
 from tirlower.llvm.cache import default_cache
 from tirlower.machine.target import Target
 from tirlower.rewrite.context import Choices
@@ -46,10 +49,9 @@ def with_tuned_plans(mod: IRModule, schedule: str, target: Target, choices: Choi
         path = _asked(choices["config"])
         if path is None:
             return schedule
-        from tirlower.analysis.call_graph import calls_of
         from tirlower.driver.plan_database import Database, PlanKey
 
-        alone = {key: func for key, func in mod.items() if ELSEWHERE not in func.attrs and not calls_of(func)}
+        alone = {key: func for key, func in mod.items() if ELSEWHERE not in func.attrs and not _calls_others(func)}
         keys = {key: PlanKey.of(func, target, choices["config"]) for key, func in alone.items()}
         found = {key: Database(path).plan(one) for key, one in keys.items()}
     except (OSError, TirError) as error:
@@ -57,6 +59,11 @@ def with_tuned_plans(mod: IRModule, schedule: str, target: Target, choices: Choi
         return schedule
     traces = {key: json.loads(plan.trace) for key, plan in found.items() if plan is not None and plan.trace}
     return json.dumps({"tuned": traces}) if traces else schedule
+
+
+def _calls_others(func: PrimFunc) -> bool:
+    """Whether a function calls others of its module: no schedule is made of such."""
+    return any(isinstance(call.op, GlobalVar) for call in each(Call, func.body))
 
 
 def _asked(config: Mapping[str, object]) -> Path | None:
