@@ -15,7 +15,7 @@ from tirlower.ir.expr import Expr, Var
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.path import Path, node_at
-from tirlower.ir.stmt import Seq, Stmt
+from tirlower.ir.stmt import Seq, Stmt, is_no_op
 from tirlower.schedule.edits import Edit, Insert, Rebuilt, Site, Steps
 from tirlower.schedule.handles import Handle
 
@@ -220,8 +220,9 @@ def moved(mod: IRModule, places: Mapping[Handle, Place], change: Change, ended: 
             if old in change.forward.ended:
                 table[handle] = ended
             else:
-                # A sequence put into another one is no statement of its own any more.
-                table[handle] = found.get(new, ended) if removes or isinstance(new, Seq) else found[new]
+                # A sequence put into another one is no statement of its own any more, and what does nothing may be dropped.
+                may_end = removes or isinstance(new, Seq) or is_no_op(new)
+                table[handle] = found.get(new, ended) if may_end else found[new]
             if table[handle] is ended:
                 gone[handle] = old
     if change.buffers:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import tirlower as tl
+from tests.checking import roundtrips
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import IllegalStep, NotApplicable
 from tirlower.script import parse
@@ -100,3 +101,11 @@ def f(A: T.Buffer((6,), "int32")):
 """
     refused(text, lambda sch: sch.as_block("A"), NotApplicable, "a block already")
     refused(text, lambda sch: sch.as_block(sch.loop("i")), NotApplicable, "there are blocks in it")
+
+
+def test_what_writes_nothing_has_a_name_all_the_same() -> None:
+    """It had its text for one, which does not read back."""
+    sch = tl.Schedule(parse("def f(n: T.int32):\n    for i in range(n):\n        T.evaluate(0)"), debug_mask="all")
+    block = sch.as_block(sch.loop("i"))
+    assert sch.get(block).name == "i"
+    roundtrips(sch.mod["main"])

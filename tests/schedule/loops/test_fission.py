@@ -8,7 +8,7 @@ import pytest
 import tirlower as tl
 from tests.checking import executes_alike, roundtrips
 from tests.schedule.loops.test_reverse import again
-from tirlower.diagnostics import BadArgument, IllegalStep, NotApplicable
+from tirlower.diagnostics import BadArgument, IllegalStep, NotApplicable, ScheduleError
 from tirlower.script import parse
 
 THREE = """
@@ -79,3 +79,14 @@ def f(A: T.Buffer((8,), "int32"), N: T.Buffer((1,), "int32")):
 """)
     with pytest.raises(NotApplicable, match="bounds read"):
         tl.Schedule(func).fission("i")
+
+
+def test_a_handle_of_what_does_nothing_ends() -> None:
+    """A statement without an effect is left out of what is made anew: its handle made the step fail by an internal error."""
+    sch = tl.Schedule(parse("def f(n: T.int32):\n    for i in range(n):\n        T.evaluate(0)"), debug_mask="all")
+    i = sch.loop("i")
+    (nothing,) = i.body
+    (part,) = sch.fission(i)
+    assert sch.get(part) is sch.get(i) and not i.body[1:]
+    with pytest.raises(ScheduleError):
+        sch.get(nothing)

@@ -44,8 +44,9 @@ def _rewrite(step: Step) -> Change:
             iters.append(made)
             values[loop.loop_var] = made.var
     body = substitute(stmt, values)
-    name = step["name"] or (step.stage("stmt").writes or [stmt])[0]
-    block = Block(getattr(name, "name", str(name)), tuple(iters), const(1, "bool"), (), (), None, (), {}, body)
+    written = [buffer.name for buffer in step.stage("stmt").writes]
+    name = str(step["name"] or (written or [stmt.loop_var.name if isinstance(stmt, For) else "block"])[0])
+    block = Block(name, tuple(iters), const(1, "bool"), (), (), None, (), {}, body)
     reads, writes = get_block_read_write_region(block)
     block = block.with_(reads=tuple(reads), writes=tuple(writes))
     forward = Forward()
