@@ -86,6 +86,23 @@ def test_a_plan_that_is_refused_is_not_taken(cache: Path, caplog: pytest.LogCapt
     assert "the tuned plan of f is not taken" in caplog.text
 
 
+@pytest.mark.parametrize("how", ["unchecked", "layout"])
+def test_a_plan_that_rests_on_a_word_or_changes_parameters_is_not_taken(
+    how: str, cache: Path, caplog: pytest.LogCaptureFixture
+):
+    """Whoever writes the file: no plan makes a wrong program."""
+    func, _ = transposed()
+    sch = tl.Schedule(func)
+    if how == "unchecked":
+        sch.annotate(sch.loop("i"), "tir.unchecked", "my word")
+    else:
+        sch.transform_layout(sch.loop("i"), ("write", 0), lambda i, j: [j, i], interface=True)
+    keep(cache, sch, func)
+    with caplog.at_level(logging.WARNING, "tirlower.tuned"):
+        assert tl.build(func, TARGET).report().nests[0].recipe == "permutation"
+    assert "the tuned plan of f is not taken" in caplog.text and "is not proved" in caplog.text
+
+
 @pytest.mark.parametrize("how", ["others may write", "a link", "no database", "a folder"])
 def test_a_database_that_is_not_ours_or_none_is_not_read(how: str, cache: Path, caplog: pytest.LogCaptureFixture):
     func, _ = transposed()

@@ -19,6 +19,7 @@ from tirlower.ir.func import IRModule
 from tirlower.machine.processor import Processor
 from tirlower.machine.target import Target
 from tirlower.rewrite.context import CONFIG_KEYS
+from tirlower.schedule.state import Record
 from tirlower.schedule.trace import Trace
 from tirlower.schedule.trace_json import load_trace
 
@@ -69,7 +70,14 @@ def _tuned(mod: IRModule, traces: Mapping[str, object], target: Target, config: 
     for key in [key for key in traces if key in mod and ELSEWHERE not in mod[key].attrs]:
         try:
             insts, decisions = load_trace(traces[key])
-            made[key] = replayed(IRModule({key: mod[key]}), Trace(insts, decisions), "tuned")
+            found = replayed(IRModule({key: mod[key]}), Trace(insts, decisions), "tuned")
+            loose = [step for step in found.functions[key].schedule.steps if not _keeps_promises(step)]
+            if loose:
+                _log.warning(
+                    "the tuned plan of %s is not taken: %s is not proved", key, loose[0].instruction.kind.method
+                )
+            else:
+                made[key] = found
         except ScheduleError as error:
             _log.warning("the tuned plan of %s is not taken: %s", key, error.message)
     rest = automatic(mod.with_functions({key: f for key, f in mod.items() if key not in made}), target, config)
@@ -80,6 +88,11 @@ def _tuned(mod: IRModule, traces: Mapping[str, object], target: Target, config: 
 
 _NO_CACHE_IS_SO_LARGE: Final = 1 << 60
 _log: Final = logging.getLogger("tirlower.tuned")
+
+
+def _keeps_promises(step: Record) -> bool:
+    """Whether a step is proved, and leaves results and parameters as they are: no plan that was found by measuring says more."""
+    return step.verdict == "proved" and step.exactness.partition("(")[0] in ("bitwise", "reassociated")
 
 
 def automatic(
