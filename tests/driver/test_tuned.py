@@ -86,6 +86,39 @@ def test_a_plan_that_is_refused_is_not_taken(cache: Path, caplog: pytest.LogCapt
     assert "the tuned plan of f is not taken" in caplog.text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "[" * 100_000,
+        "[]",
+        "5",
+        "null",
+        '"text"',
+        '{"format": "tirlower.trace"}',
+        '{"format": "tirlower.trace", "version": 1, "source": "", "steps": 5}',
+        '{"format": "tirlower.trace", "version": 1, "source": "", "steps": [5]}',
+        '{"format": "tirlower.trace", "version": 1, "source": "", "steps": [{"kind": "Loop"}]}',
+        '{"format": "tirlower.trace", "version": 1, "source": "", "steps": [{"kind": 7, "inputs": 3}]}',
+        "[[], []]",
+        '[[["Split", [1], [2], ["l0"]]], []]',
+        '[[["Nothing", [], [], []]], [[0, 1]]]',
+    ],
+)
+def test_whatever_stands_in_a_database_a_build_goes_on(text: str, cache: Path, caplog: pytest.LogCaptureFixture):
+    func, (a, b) = transposed()
+    key = PlanKey.of(module_of(func)[0][func.name], Target(TARGET), {})
+    Database(cache).keep(key, "", Found(text, 1.0, 2.0))
+    with caplog.at_level(logging.WARNING, "tirlower.tuned"):
+        kernel = tl.build(func, TARGET)
+    empty = text == "[[], []]"  # a plan without steps is one: as written
+    assert kernel.report().nests[0].recipe == ("tuned" if empty else "permutation")
+    assert ("tuned plan" in caplog.text) != empty
+    a[...] = np.random.default_rng(2).random(a.shape)
+    kernel(a, b)
+    assert np.array_equal(b, a.T)
+
+
 @pytest.mark.parametrize("how", ["unchecked", "layout"])
 def test_a_plan_that_rests_on_a_word_or_changes_parameters_is_not_taken(
     how: str, cache: Path, caplog: pytest.LogCaptureFixture

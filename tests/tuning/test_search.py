@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -222,6 +223,16 @@ def test_what_is_kept_is_told_without_measuring(tmp_path: Path):
         tl.tune(func, arrays, TARGET, database=place, cache="on")
 
 
+def test_a_plan_that_is_no_trace_is_said(tmp_path: Path):
+    func, arrays = transposed()
+    place = tmp_path / "plans"
+    tl.tune(func, arrays, TARGET, database=place, measure=past_the_caches)
+    with sqlite3.connect(place) as file:
+        file.execute("UPDATE plans SET trace = 'no JSON'")
+    with pytest.raises(TirError, match=r"the plan of `f` in .*plans is no trace"):
+        tl.tune(func, arrays, TARGET, database=place, cache="only")
+
+
 def test_a_search_without_the_cache_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TIRLOWER_CACHE", "0")
     func, arrays = transposed()
@@ -245,8 +256,6 @@ def test_sizes_of_the_call_are_kept_apart_and_the_last_plan_counts(tmp_path: Pat
         arrays = [np.zeros((m, n), "float32"), np.zeros((n, m), "float32")]
         measure = never_faster if number else told_by_text
         tl.tune(func, arrays, TARGET, database=place, measure=measure, trials=6)
-    import sqlite3
-
     with sqlite3.connect(place) as file:
         rows = file.execute("SELECT sizes, trace <> '' FROM plans ORDER BY rowid").fetchall()
     assert rows == [("64x128, 128x64", 1), ("128x64, 64x128", 0)]

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from tirlower.autoschedule.choose import Preference, Scheduled, autoschedule, replayed
 from tirlower.autoschedule.recipes import RECIPES
-from tirlower.diagnostics import ScheduleError, TirError, TransformError, nearest_name
+from tirlower.diagnostics import TirError, TransformError, nearest_name
 from tirlower.driver.tuned import TUNED
 from tirlower.ir.annotations import ELSEWHERE
 from tirlower.ir.func import IRModule
@@ -78,8 +78,8 @@ def _tuned(mod: IRModule, traces: Mapping[str, object], target: Target, config: 
                 )
             else:
                 made[key] = found
-        except ScheduleError as error:
-            _log.warning("the tuned plan of %s is not taken: %s", key, error.message)
+        except Exception as error:  # whatever stands in the file, there is an automatic schedule
+            _log.warning("the tuned plan of %s is not taken: %s: %s", key, type(error).__name__, error)
     rest = automatic(mod.with_functions({key: f for key, f in mod.items() if key not in made}), target, config)
     functions = rest.functions | {key: one.functions[key] for key, one in made.items()}
     changed = {key: made[key].module[key] if key in made else rest.module[key] for key in mod}

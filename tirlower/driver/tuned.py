@@ -54,10 +54,10 @@ def with_tuned_plans(mod: IRModule, schedule: str, target: Target, choices: Choi
         alone = {key: func for key, func in mod.items() if ELSEWHERE not in func.attrs and not _calls_others(func)}
         keys = {key: PlanKey.of(func, target, choices["config"]) for key, func in alone.items()}
         found = {key: Database(path).plan(one) for key, one in keys.items()}
-    except (OSError, TirError) as error:
+        traces = {key: json.loads(plan.trace) for key, plan in found.items() if plan is not None and plan.trace}
+    except (OSError, ValueError, RecursionError, TirError) as error:
         _log.warning("no tuned plans: %s", error)
         return schedule
-    traces = {key: json.loads(plan.trace) for key, plan in found.items() if plan is not None and plan.trace}
     return json.dumps({"tuned": traces}) if traces else schedule
 
 

@@ -243,7 +243,14 @@ class _Search:
                 origin="tune",
                 help='cache="readwrite" searches',
             )
-        trace = Trace(*load_trace(json.loads(found.trace))) if found.trace else None
+        try:
+            trace = Trace(*load_trace(json.loads(found.trace))) if found.trace else None
+        except (ValueError, RecursionError) as error:
+            raise TirError(
+                f"the plan of `{func.name}` in {self.database.path} is no trace: {error}",
+                origin="tune",
+                help='cache="readwrite" searches for another one',
+            ) from error
         mine = trials.get(digest_of(found.trace))
         change = mine.change if trace is not None and mine is not None else ""
         times = found.seconds, found.untuned

@@ -22,9 +22,9 @@ from tirlower.ir.func import IRModule
 from tirlower.machine.target import Target
 from tirlower.schedule.trace import Trace
 
-__all__ = ["Candidate", "Choices", "Space", "digest_of"]
+__all__ = ["Candidate", "Chosen", "Space", "digest_of"]
 
-Choices: TypeAlias = "Mapping[str, Bid | None]"
+Chosen: TypeAlias = "Mapping[str, Bid | None]"
 """What nests get, by their titles: a bid, or None where they stay as written."""
 
 EXACT = "bitwise equal"
@@ -35,7 +35,7 @@ class Candidate:
     """A schedule of a function: the choices that made it, how it differs from the untuned one, in words; the
     JSON of its trace, and its steps; or why it cannot be had (``error``)."""
 
-    choices: Choices
+    choices: Chosen
     change: str
     trace: str = ""
     exact: bool = True
@@ -63,7 +63,7 @@ class Space:
         self._offers: dict[str, list[Offer]] = {}
         self._taken: dict[Candidate, dict[str, Bid | None]] = {}
 
-    def candidate(self, choices: Choices, change: str) -> Candidate:
+    def candidate(self, choices: Chosen, change: str) -> Candidate:
         """The schedule that some choices make."""
 
         def prefer(title: str, offers: list[Offer]) -> list[Offer]:
@@ -117,7 +117,7 @@ class Space:
         [plan] = [offer.bid.plan for offer in self._offers[title] if offer.bid.name == bid.name]
         return f"{title}: {bid.name}" + _difference(plan, bid.plan)
 
-    def _bids(self, choices: Choices, made: Scheduled) -> dict[str, Bid | None]:
+    def _bids(self, choices: Chosen, made: Scheduled) -> dict[str, Bid | None]:
         """What each nest of a schedule got, by its title, of which recipes bid; the longest first."""
         found: dict[str, Bid | None] = {}
         for report in sorted(made.nests, key=lambda report: -(report.seconds or report.written)):
