@@ -61,8 +61,8 @@ def edits_between(site: Site, old: Stmt, new: Stmt) -> tuple[Edit, ...]:
     if old is new:
         return ()
     if isinstance(old, Seq) and isinstance(new, Seq) and len(old.stmts) == len(new.stmts):
-        pairs = enumerate(zip(old.stmts, new.stmts, strict=True))
-        return tuple([edit for at, (a, b) in pairs for edit in edits_between(site / ("stmts", at), a, b)])
+        changed = [(at, a, b) for at, (a, b) in enumerate(zip(old.stmts, new.stmts, strict=True)) if a is not b]
+        return tuple([edit for at, a, b in changed for edit in edits_between(site / ("stmts", at), a, b)])
     if isinstance(old, Block) and isinstance(new, Block):
         others = [f.name for f in old.fields if f.name not in ("body", "span")]
         if all(_is_same(getattr(old, name), getattr(new, name)) for name in others):

@@ -107,19 +107,10 @@ def using(facts: Facts, root: Stmt, buffer: Buffer) -> Iterator[tuple[Steps, Stm
         for name in stmt.child_names:
             value = getattr(stmt, name)
             if value.__class__ is tuple:
-                for at, one in enumerate(value):
-                    if isinstance(one, Stmt) and _may_use(facts, one, buffer):
-                        inside.append(((*way, name, at), one))
-            elif isinstance(value, Stmt) and _may_use(facts, value, buffer):
+                inside += [((*way, name, at), value[at]) for at in facts.uses.those_of(value, buffer)]
+            elif isinstance(value, Stmt) and facts.uses.those_of((value,), buffer):
                 inside.append(((*way, name), value))
         stack += inside[::-1]
-
-
-def _may_use(facts: Facts, stmt: Stmt, buffer: Buffer) -> bool:
-    found = facts.uses(stmt)
-    if stmt.__class__ is AllocBuffer or stmt.__class__ is AllocConst:
-        return stmt.buffer is buffer
-    return found.owns or buffer.data in found.memory
 
 
 def reading(facts: Facts, func: PrimFunc, buffer: Buffer) -> list[tuple[Steps, Stmt]]:

@@ -97,14 +97,12 @@ class Forward:
 
     def like(self, old: Stmt, new: Stmt) -> None:
         """A statement and all inside go on as those of another one of the same shape."""
-        stack = [(old, new)]
+        stack = [(old, new)] if old is not new else []
         while stack:
             a, b = stack.pop()
-            if a is b:
-                continue
             self._kept[a] = b
             mine, theirs = ([s for s in x.children() if isinstance(s, Stmt)] for x in (a, b))
-            stack += zip(mine, theirs, strict=True)
+            stack += [pair for pair in zip(mine, theirs, strict=True) if pair[0] is not pair[1]]
 
     def after(self, old: Stmt) -> Stmt:
         """What a statement goes on as."""

@@ -5,7 +5,7 @@ What is allocated inside of a statement is no use of it. Memory that is named by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tirlower.diagnostics import deep_recursion
@@ -50,7 +50,7 @@ class UsesOf:
     """The uses of statements, computed once for each node."""
 
     def __init__(self) -> None:
-        self._known: dict[Stmt, Uses] = {}
+        self._known: dict[object, Uses] = {}
 
     def __call__(self, stmt: Stmt) -> Uses:
         """The uses of a statement."""
@@ -61,6 +61,21 @@ class UsesOf:
             with deep_recursion():
                 found = self._of(stmt)
         return found
+
+    def those_of(self, stmts: Sequence[object], buffer: Buffer) -> list[int]:
+        """The numbers of the statements, of a field of one, that may access a buffer, its memory, or allocate it."""
+        known, data = self._known.get, buffer.data
+        # Of a sequence of thousands nearly all are known, and are not asked for.
+        maybe = [
+            at for at, one in enumerate(stmts) if (found := known(one)) is None or found.owns or data in found.memory
+        ]
+        return [at for at in maybe if isinstance(one := stmts[at], Stmt) and self._may_use(one, buffer)]
+
+    def _may_use(self, stmt: Stmt, buffer: Buffer) -> bool:
+        if stmt.__class__ is AllocBuffer or stmt.__class__ is AllocConst:
+            return stmt.buffer is buffer
+        found = self(stmt)
+        return found.owns or buffer.data in found.memory
 
     def _of(self, stmt: Stmt) -> Uses:
         found = self._known.get(stmt)

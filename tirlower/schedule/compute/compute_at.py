@@ -57,7 +57,7 @@ def _make(step: Step) -> Made:
     known.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
     part = part_of(step, draft, source, needed, known, bool(step["preserve_unit_loops"]))
     draft.replace(site.steps)
-    draft.before(row.children[at][0], part.nest)
+    draft.before(row.place(at), part.nest)
     keep_stage(draft, source, part)
     return Made(draft)
 

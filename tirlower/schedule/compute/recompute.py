@@ -29,7 +29,8 @@ def _make(step: Step) -> Made:
         step.refuse(f"{buffer.name} is a parameter: whoever reads it there reads one", stage.stmt)
     no_pointers(step, func, buffer, ("body",))
     row = Row.at(func, scope_body(func, site.steps))
-    home, nest = row.children[row.of(site.steps)]
+    here = row.of(site.steps)
+    home, nest = row.place(here), row.stmts[here]
     if any(way[: len(home)] != home for way, _ in writing(step.facts, func, buffer)):
         step.refuse(f"{buffer.name} has other writers", stage.stmt)
     if any(store.buffer is not buffer for _, store in stores_of(nest)) or list(each(AllocBuffer, nest)):
@@ -41,7 +42,7 @@ def _make(step: Step) -> Made:
     taken = {block.name for block in each(Block, func.body)}
     for number, at in enumerate(places[1:], start=1):
         copy = Buffer(f"{buffer.name}_{number}", buffer.shape, buffer.dtype, scope=buffer.scope)
-        way, _ = row.children[at]
+        way = row.place(at)
         redirect(draft, buffer, copy, way, list, stores=False)
         made = _copied(draft, nest, buffer, copy, number, taken)
         draft.before(way, made)

@@ -54,7 +54,7 @@ def behind(step: Step, stage: Stage, place: Site, only: Sequence[Expr] = (), pre
         if way[: len(body)] == body
     ]
     first = max(row.of(way) for _, way in written) + 1
-    last = max(min(later, default=len(row.children)), first)
+    last = max(min(later, default=len(row.stmts)), first)
     at = place_in(step, row, first, last)
     draft = Draft(step, site.func)
     needed: dict[Var, Range] = {}
@@ -81,10 +81,10 @@ def behind(step: Step, stage: Stage, place: Site, only: Sequence[Expr] = (), pre
 
 def _put(draft: Draft, row: Row, at: int, nest: Stmt) -> None:
     """Put a nest in front of a child, or behind all."""
-    if at < len(row.children):
-        draft.before(row.children[at][0], nest)
+    if at < len(row.stmts):
+        draft.before(row.place(at), nest)
     else:
-        draft.after(row.children[-1][0], nest)
+        draft.after(row.place(len(row.stmts) - 1), nest)
 
 
 def _make(step: Step) -> Made:

@@ -140,7 +140,7 @@ def _rewrite(step: Step) -> Change:
     if not kept:
         return Change()
     row = Row.at(func, scope_body(func, site.steps))
-    home = row.children[row.of(site.steps)][0]
+    home = row.place(row.of(site.steps))
     outputs: list[Stmt] = []
     for number, one in enumerate(kept):
         nest, made = _filled(one, number, stage.block is not None)

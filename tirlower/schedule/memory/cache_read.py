@@ -95,9 +95,9 @@ def _cached(
     mins, extents = _part(step, func, row, scope_at, buffer)
     nest, stage = cached_copy(draft, target, buffer, mins, extents, cache_name(buffer, scope), has_blocks(func))
     if behind:
-        draft.after(row.children[max(behind)][0], nest)
+        draft.after(row.place(max(behind)), nest)
     else:
-        place = next(way for way, stmt in row.children if not _is_allocation(stmt))
+        place = row.place(next(at for at, stmt in enumerate(row.stmts) if not _is_allocation(stmt)))
         draft.first(place, nest)
     place_new(draft, row, target)
     return Made(draft, (stage,))

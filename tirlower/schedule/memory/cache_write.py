@@ -47,17 +47,18 @@ def cache_of_writes(
         draft = Draft(step, name)
         target = new_buffer(buffer, scope)
         redirect(draft, buffer, target, path, list)
-        wanted: set[Stmt] = set()
-        for place, stmt in reading(step.facts, func, buffer):
-            if any(place[: len(at)] == at for at in consumers):
-                wanted.add(stmt)
-        for way, _ in row.children:
-            if wanted and way != path[: len(way)]:
-                redirect(draft, buffer, target, way, list, stores=False, only=lambda stmt: stmt in wanted)
+        here = row.place(row.of(path))
+        places = {
+            place: stmt
+            for place, stmt in reading(step.facts, func, buffer)
+            if any(place[: len(at)] == at for at in consumers)
+        }
+        wanted = set(places.values())
+        for number in sorted({row.of(place) for place in places} - {row.of(path), -1}):
+            redirect(draft, buffer, target, row.place(number), list, stores=False, only=lambda stmt: stmt in wanted)
         mins = [const(0, extent.dtype) for extent in buffer.shape]
         blocks = has_blocks(func)
         outputs: list[Stmt] = []
-        here = row.children[row.of(path)][0]
         if copy_in:
             nest, stage = cached_copy(
                 draft, target, buffer, mins, buffer.shape, f"{cache_name(buffer, scope)}_in", blocks

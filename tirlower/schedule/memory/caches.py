@@ -23,31 +23,42 @@ __all__ = ["Row", "cache_name", "cached_copy", "has_blocks", "new_buffer", "plac
 
 @dataclass(frozen=True)
 class Row:
-    """Statements one after another: the body of a scope or a loop, its children and their places."""
+    """Statements one after another: what stands at a place, the body of a scope or a loop; one that is no sequence is alone."""
 
     body: Steps
-    children: tuple[tuple[Steps, Stmt], ...]
+    stmt: Stmt
 
     @classmethod
     def at(cls, func: PrimFunc, body: Steps) -> Row:
         """The row that stands at a place."""
         stmt = Path(body).chain(func)[-1]
         assert isinstance(stmt, Stmt)
-        if isinstance(stmt, Seq):
-            return cls(body, tuple(((*body, "stmts", at), one) for at, one in enumerate(stmt.stmts)))
-        return cls(body, ((body, stmt),))
+        return cls(body, stmt)
 
     @classmethod
     def around(cls, func: PrimFunc, path: Steps) -> Row:
         """The row that a statement is one of."""
         return cls.at(func, path[:-2] if len(path) > 2 and path[-2] == "stmts" else path)
 
+    @property
+    def stmts(self) -> tuple[Stmt, ...]:
+        """The statements."""
+        return self.stmt.stmts if isinstance(self.stmt, Seq) else (self.stmt,)
+
+    def place(self, at: int) -> Steps:
+        """The place of a statement, by its number."""
+        return (*self.body, "stmts", at) if isinstance(self.stmt, Seq) else self.body
+
     def of(self, path: Steps) -> int:
-        """The child that a place is in; -1 for none."""
-        for at, (place, _) in enumerate(self.children):
-            if path[: len(place)] == place:
-                return at
-        return -1
+        """The number of the statement that a place is in; -1 for none."""
+        depth = len(self.body)
+        if path[:depth] != self.body:
+            return -1
+        if not isinstance(self.stmt, Seq):
+            return 0
+        at = path[depth + 1] if len(path) > depth + 1 else -1
+        assert isinstance(at, int)
+        return at
 
 
 def row_of(func: PrimFunc, scope: Steps, paths: Sequence[Steps], writers: Sequence[Steps]) -> Row:
@@ -58,7 +69,8 @@ def row_of(func: PrimFunc, scope: Steps, paths: Sequence[Steps], writers: Sequen
         theirs = {row.of(path) for path in writers if row.of(path) >= 0}
         if len(mine | theirs) != 1 or not theirs:
             return row
-        place, stmt = row.children[mine.pop()]
+        at = mine.pop()
+        place, stmt = row.place(at), row.stmts[at]
         if not isinstance(stmt, For) or not all(len(p) > len(place) + 1 for p in (*paths, *writers)):
             return row
         row = Row.at(func, (*place, "body"))
@@ -94,13 +106,11 @@ def place_new(draft: Draft, row: Row, buffer: Buffer) -> None:
     whole = [(way, block) for way, block in blocks if not block.iters]
     body = (*whole[0][0], "body") if whole and len(blocks) == len(whole) else row.body
     head = Row.at(func, body)
-    count = 0
-    while count < len(head.children) and isinstance(head.children[count][1], AllocBuffer):
-        count += 1
-    if count == len(head.children):
-        draft.after(head.children[-1][0], AllocBuffer(buffer))
+    at = next((at for at, stmt in enumerate(head.stmts) if not isinstance(stmt, AllocBuffer)), None)
+    if at is None:
+        draft.after(head.place(len(head.stmts) - 1), AllocBuffer(buffer))
     else:
-        draft.first(head.children[count][0], AllocBuffer(buffer))
+        draft.first(head.place(at), AllocBuffer(buffer))
 
 
 def cached_copy(

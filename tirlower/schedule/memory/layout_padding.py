@@ -178,7 +178,7 @@ class LayoutPadding:
             made = self._block(f"{(name or [self.old.name])[-1]}_pad_{self.old.name}", loops, iters, store, where)
         else:
             made = IfThenElse(where, store)
-        draft.after(row.children[last][0], self._nest(loops, made))
+        draft.after(row.place(last), self._nest(loops, made))
         if not loads or allocation_of(self.step.facts, self.func, self.old) is None:
             return draft, PROVED
         scop = self.step.facts.scop(draft.func())

@@ -43,10 +43,10 @@ def _make(step: Step, side: str) -> Made:
     draft.copy(store)
     if side == "read":
         first = min(row.of(way) for way, _ in reading(step.facts, func, buffer) if way[: len(body)] == body)
-        draft.first(row.children[first][0], nest)
+        draft.first(row.place(first), nest)
     else:
         last = max(row.of(way) for way, _ in writing(step.facts, func, buffer) if way[: len(body)] == body)
-        draft.after(row.children[last][0], nest)
+        draft.after(row.place(last), nest)
     place_new(draft, Row.at(func, scope_body(func, place.steps)), target)
     return Made(draft, (made,))
 

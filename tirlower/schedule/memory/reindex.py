@@ -87,7 +87,7 @@ def reindexed(step: Step, buffer: Buffer, side: str, name: str, scope: str, layo
     for it, axis in zip(reversed(used), reversed(axes), strict=True):
         nest = For(axis, const(0, axis.dtype), it.domain.extent, ForKind.SERIAL, None, {}, nest)
     row = Row.at(func, scope_body(func, site.steps))
-    home = row.children[row.of(site.steps)][0]
+    home = row.place(row.of(site.steps))
     (draft.before if side == "read" else draft.after)(home, nest)
     place_new(draft, row, target)
     return Made(draft, (made,))
