@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -200,8 +201,12 @@ def test_panels_and_their_order():
     )
     assert "B_packed" in str(found.function)
     assert planned(product("block", (500, 256, 500)), AVX512).nests[0].parameters["packed"] == ()
-    few = planned(product("block", (16, 512, 512)), AVX2)
-    assert few.nests[0].parameters["packed"] == ()
+    few = planned(product("block", (12, 512, 512)), AVX2)
+    assert few.nests[0].parameters["packed"] == () and few.nests[0].parameters["outer"] == "columns"
+    more = planned(product("block", (16, 512, 512)), AVX2)
+    assert more.nests[0].parameters["packed"] == ("B",) and more.nests[0].parameters["outer"] == "rows"
+    stays = planned(product("block", (500, 512, 1500)), AVX512)  # a panel is 384 K: no step of the sum goes by twice
+    assert stays.nests[0].parameters["depth"] == 0 and stays.nests[0].parameters["packed"] == ("B",)
 
 
 LITTLE = "llvm -mcpu=x86-64-v3 -mcache=1K,8K,64K -num_threads=2"
@@ -222,6 +227,18 @@ def test_blocks_for_caches_that_are_small(form: str, sizes: tuple[int, int, int]
     assert {name: found.nests[0].parameters[name] for name in expected} == expected
     assert found.nests[0].exactness == "bitwise equal" and found.nests[0].parameters["parallel"] == "i"
     replays(found)
+    same_bits(found, LITTLE)
+
+
+@pytest.mark.parametrize("form", ["block", "plain", "local", "perfect"])
+@pytest.mark.parametrize(("sizes", "parallel"), [((37, 150, 67), "j"), ((16, 128, 60), "j"), ((19, 127, 64), "i")])
+def test_threads_take_whole_blocks_where_there_are_enough(form: str, sizes: tuple[int, int, int], parallel: str):
+    found = planned(product(form, sizes), LITTLE)
+    parameters = found.nests[0].parameters
+    assert (parameters["packed"], parameters["block"], parameters["outer"]) == (("B",), 16, "rows")
+    assert parameters["parallel"] == parallel
+    first = re.search(r"for (\w+) in T\.parallel", str(found.function))
+    assert first is not None and first[1].startswith("j") is (parallel == "j")  # else the copy has threads, too
     same_bits(found, LITTLE)
 
 

@@ -88,7 +88,7 @@ def test_panels_of_a_transposed_operand_of_no_known_size():
 
 
 SMALL = "llvm -mcpu=x86-64-v3 -mcache=1K,2K,4K -num_threads=2"
-"""A machine on which B is large from 128 elements on."""
+"""A machine on which B is large from 128 elements on; for 64 rows, from 16 on."""
 
 LARGE = [
     dict(zip("MNK", sizes, strict=True))
@@ -104,22 +104,22 @@ LARGE = [
     ("form", "dtype"),
     [("plain", "float32"), *SLOW],
 )
-def test_a_large_operand_goes_in_panels_that_blocks_of_rows_share(form: str, dtype: str):
+def test_a_large_operand_goes_in_panels_strip_by_strip(form: str, dtype: str):
     found = of_any_size(unknown(form, dtype=dtype), LARGE, SMALL)
     [nest] = [nest for nest in found.nests if nest.recipe]
-    assert nest.recipe == "contraction of any size" and nest.parameters["large"] and nest.exactness == "bitwise equal"
-    assert "B_packed" in str(found.function) and "where `B` has" in nest.rule
+    assert nest.recipe == "contraction of any size" and nest.parameters["strips"] and nest.exactness == "bitwise equal"
+    assert "B_packed" in str(found.function) and "`B` in panels, strip by strip, where N >= 11 and K >= 11" in nest.rule
 
 
-def test_a_turned_operand_goes_in_panels_of_the_block():
+def test_a_turned_operand_goes_in_panels_beside_a_large_one():
     found = of_any_size(unknown("plain", "km,kn->mn"), LARGE, SMALL)
-    assert found.nests[0].parameters["large"] and "A_packed" in str(found.function)
+    assert found.nests[0].parameters["strips"] and "A_packed" in str(found.function)
 
 
 def test_both_of_two_products_go_in_panels():
     found = of_any_size(TWO.format(m="'M'", n="'N'", k="'K'", M="M", N="N", K="K"), LARGE, SMALL)
     text = str(found.function)
-    assert found.nests[0].parameters["large"] and "B_packed" in text and "E_packed" in text
+    assert found.nests[0].parameters["strips"] and "B_packed" in text and "E_packed" in text
     known = scheduled(TWO.format(m=97, n=33, k=41, M=97, N=33, K=41), SMALL, interpreted=False)
     assert "E_packed" in str(known.function)
     shared = TWO.format(m=97, n=33, k=41, M=97, N=33, K=41).replace("E[", "B[")  # one panel would be asked for twice
@@ -139,10 +139,12 @@ def f(A: T.Buffer(({m}, {k}), "float32"), B: T.Buffer(({k}, {n}), "float32"), D:
 @pytest.mark.parametrize(
     ("known", "condition"),
     [
-        ({"N": 32, "K": 40}, "M >= 24"),  # B is large: rows decide
+        ({"N": 32, "K": 40}, "M >= 5"),  # B is large: rows decide
+        ({"N": 8, "K": 5}, "M >= 64"),  # it pays from more rows on
         ({"M": 200, "N": 32}, "K >= "),
-        ({"M": 23}, ""),  # too few rows
-        ({"N": 8, "K": 5}, ""),  # never large
+        ({"M": 23}, "N >= 11 and K >= 11"),
+        ({"M": 4}, ""),  # too few rows
+        ({"N": 3, "K": 5}, ""),  # never large
     ],
 )
 def test_what_is_known_of_a_large_operand_is_not_asked(known: dict[str, int], condition: str):
@@ -150,7 +152,7 @@ def test_what_is_known_of_a_large_operand_is_not_asked(known: dict[str, int], co
         unknown("plain", **known), [sizes for sizes in LARGE if sizes["M"] < 200 or "M" in known], SMALL
     )
     [nest] = found.nests
-    assert bool(nest.parameters["large"]) is bool(condition)
+    assert bool(nest.parameters["strips"]) is bool(condition)
     text = str(found.function)
     assert ("B_packed" in text) is bool(condition) and condition in text
 
@@ -166,8 +168,8 @@ def f(A: T.Buffer(("M", 16), "float32"), X: T.Buffer(("M", 16), "float32")):
         A[i + 16, j] = acc[0]
 """
     found = planned(changes, SMALL).nests[0]
-    assert found.recipe == "contraction of any size" and found.parameters["large"] == 0
-    assert planned(unknown("plain", "bmk,bkn->bmn", M=100, N=33, K=40), SMALL).nests[0].parameters["large"] == 0
+    assert found.recipe == "contraction of any size" and found.parameters["strips"] == ""
+    assert planned(unknown("plain", "bmk,bkn->bmn", M=100, N=33, K=40), SMALL).nests[0].parameters["strips"] == ""
 
 
 @pytest.mark.parametrize(("form", "columns"), [("plain", 2), ("block", 3), ("local", 5), ("plain", 7), ("perfect", 10)])

@@ -56,6 +56,12 @@ PANELS: Final = 768 << 10
 """Bytes of panels that stay in a second cache of 2 MB, beside what else passes through it: with 1 MB of them a product of 512³ took 1.2
 times as long, as B lay, one of 2048³ 1.15 times."""
 
+MANY_ROWS: Final = 16
+"""Rows from which on the copy of a large B costs less than reading it twice where it is (0.76 of the time at 16 of 1000², 1.0 at 12)."""
+
+BLOCKS: Final = 4
+"""Blocks of columns for each thread from which on threads take whole ones, and copy their panels themselves."""
+
 MANY: Final = 32
 """Registers of vectors from which on tiles may have more than two vectors a row."""
 
@@ -229,6 +235,12 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         first, parallel, note = self._parallel(
             facts, processor, seconds, -(-m // rows), -(-n // columns), extents, around or facts.others
         )
+        if not packed and parallel is not facts.rows and facts.rows is not None and _is_large(facts, processor):
+            first = "columns"  # all rows meet what is read of B
+        if block:  # whose rows go by within
+            first = "rows"
+            if parallel is not None:
+                parallel = facts.columns if n // block >= BLOCKS * processor.threads else facts.rows
         if parallel is not None:
             seconds /= min(processor.threads, extents[parallel])
         rule = f"{rows} x {pieces_of(columns, lanes)} vectors of {registers} registers"
@@ -302,13 +314,17 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         assert facts.b.buffer is not None
         size = -(-facts.b.buffer.dtype.bits // 8)
         batched = bool(facts.others)
-        room = min(processor.l2 // 2, PANELS) // (1 + len(facts.beside))
-        large = (n * depth * size if batched else bytes_of(facts.b)) > room and not is_one_buffer(facts)
-        if group == 1 and facts.contiguous and (m < 4 * rows or not large):
+        room = _room(facts, processor)
+        large = (n * depth * size > room if batched else _is_large(facts, processor)) and not is_one_buffer(facts)
+        few = m < (4 * rows if batched else MANY_ROWS)
+        if group == 1 and facts.contiguous and (few or not large):
             return (), 0, 0, ""
         wanted = (512 if processor.l2 > 512 << 10 else 256) * group
-        steps = 0 if batched or not large or facts.form == "local" else depth_of(depth, wanted, group)
-        panels = _evenly(max(1, room // max(1, (steps or depth) * size * columns)), n, columns)
+        stays = group == 1 and depth * size * columns <= processor.l2 // 2
+        steps = 0 if batched or stays or not large or facts.form == "local" else depth_of(depth, wanted, group)
+        most = max(1, room // max(1, (steps or depth) * size * columns))
+        each = n // columns // (BLOCKS * processor.threads)
+        panels = _evenly(min(most, each) if processor.threads > 1 and each else most, n, columns)
         block = panels * columns if large and not batched and panels * columns < n else 0
         packed, why = [name_of(facts.b)], "is not contiguous along the columns"
         if group > 1:
@@ -438,8 +454,18 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
         if plan.parallel in {loop.name for loop in facts.others}:
             sch.parallel(others[0])
         elif plan.parallel is not None:
-            for loop in tile.outermost:
+            for loop in tile.strips if tile.strips and plan.parallel == facts.columns.name else tile.outermost:
                 sch.parallel(loop)
+
+
+def _room(facts: ContractionFacts, processor: Processor) -> int:
+    """How many bytes of panels of B are at a time, so that they stay in the second cache."""
+    return min(processor.l2 // 2, PANELS) // (1 + len(facts.beside))
+
+
+def _is_large(facts: ContractionFacts, processor: Processor) -> bool:
+    """Whether B is larger than that."""
+    return bytes_of(facts.b) > _room(facts, processor)
 
 
 def _evenly(panels: int, n: int, columns: int) -> int:

@@ -37,6 +37,8 @@ class Tile:
         self.plan = plan
         self.sums = [loop.name for loop in facts.sums]
         self.outermost: list[LoopRV] = []
+        self.strips: list[LoopRV] = []
+        """The loops over blocks of columns."""
 
     def pack_b(self, at: LoopRV | None) -> None:
         """B, and what is beside it, in panels as wide as a tile, of what an iteration of a loop reads; without one, of all."""
@@ -52,6 +54,8 @@ class Tile:
     def panels(self, access: Access, loop: Loop, at: LoopRV | None, width: int, group: int) -> None:
         """An operand in panels, as wide as the tile is along a loop, with groups of steps of the sum beside each other."""
         inside = {one.name for one in self.facts.others}
+        if self.strips:
+            inside.add(self.facts.columns.name)
         at_once = self.plan.parallel is not None and self.plan.parallel not in inside
         column, step = dimension_of(access, loop), dimension_of(access, self.facts.sums[0])
         assert column is not None and step is not None
@@ -110,6 +114,7 @@ class Tile:
             over = sums if loop is columns else [loop_in(self.sch, loop, one) for one in self.sums]
             outside, inside = self.sch.split(loop, [None, size])
             self.sch.reorder(outside, mine, inside, *(over if together else ()))
+            self.strips.append(outside)
             self.pack_b(outside)
             self.part(mine, inside, over)
 

@@ -46,11 +46,9 @@ FEW_ROWS: Final = 4
 FEW_COLUMNS: Final = 4
 """The narrowest tile of a few rows, before single columns."""
 
-BLOCK_ROWS: Final = 96
-"""Rows that go by for each panel of a large operand: with 1,000 steps of the sum they stay in the second cache beside it."""
-
-PANEL_ROWS: Final = 24
-"""Rows from which on they go by in blocks: then a copy of the large operand costs less than reading it once more for each tile."""
+PANELS: Final = ((4, 5), (32, 64))
+"""Where B goes to panels: from this part of the second cache on, and this number of rows. What does not stay in the cache is
+copied as fast as a few rows read it, strip by strip; what does stay pays by the rows of a product that is large."""
 
 PACKED_ROWS: Final = 4
 """Rows that share what is packed, so that it pays: it costs less than a row's sums one by one."""
@@ -58,9 +56,9 @@ PACKED_ROWS: Final = 4
 
 @dataclass(frozen=True)
 class AnyPlan(ContractionPlan):
-    """``large`` is the number of elements of B from which on calls take panels of it, for blocks of rows; 0 where none do."""
+    """``strips`` is the condition on which calls take panels of B, strip by strip; empty where none do."""
 
-    large: int = 0
+    strips: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,10 +96,9 @@ class UnknownContraction(Contraction):
         seconds = seconds_of(total / lanes / 2 * facts.several)
         rule = [f"{rows} x {vectors} vectors of {registers} registers, fewer for what is left"]
         assert facts.b.buffer is not None
-        elements = processor.l2 // 4 // -(-facts.b.buffer.dtype.bits // 8)
-        large = elements if facts.contiguous and where_large(facts, elements) else 0
-        if large:
-            rule.append(f"in panels, {BLOCK_ROWS} rows at a time, where `{name_of(facts.b)}` has {large} elements")
+        strips = where_large(facts, processor.l2 // -(-facts.b.buffer.dtype.bits // 8)) if facts.contiguous else ""
+        if strips:
+            rule.append(f"`{name_of(facts.b)}` in panels, strip by strip, where {strips}")
         parallel = None
         if processor.threads > 1 and seconds >= PARALLEL_SECONDS:
             parallel = facts.others[0] if facts.others and trips(facts.others[0]) > 1 else facts.rows
@@ -116,7 +113,7 @@ class UnknownContraction(Contraction):
             lanes,
             packed=() if facts.contiguous else (name_of(facts.b),),
             outer="rows",
-            large=large,
+            strips=strips,
             parallel=None if parallel is None else parallel.name,
         )
 
@@ -127,11 +124,11 @@ class UnknownContraction(Contraction):
             for loop in facts.sums:
                 where_wide(sch, loops[facts.nest.loops[0]], loop, 1)
         where_some(sch, loops[facts.nest.loops[0]], facts.nest.scop.space, facts.update.loops)
-        if plan.large:  # the tiles as they are for the other calls
+        if plan.strips:  # the tiles as they are for the other calls
             unit = sch.add_unit_loop(loops[facts.nest.loops[0]])
-            sch.specialize(unit, where_large(facts, plan.large))
+            sch.specialize(unit, plan.strips)
             other = other_case(sch, unit)
-            self._blocks(sch, facts, plan, unit, loops)
+            self._strips(sch, facts, plan, unit, loops)
             loops = {loop: loop_in(sch, other, loop.name) for loop in (facts.rows, facts.columns, *facts.sums)}
         others = [loops[loop] for loop in facts.others]
         order = [*others, loops[facts.rows], loops[facts.columns]]
@@ -153,35 +150,35 @@ class UnknownContraction(Contraction):
                 plan.seconds,
             )
 
-    def _blocks(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, unit: LoopRV, loops: Handles) -> None:
-        """Panels of B, each for a block of rows: both stay in the second cache while the block goes by."""
+    def _strips(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, unit: LoopRV, loops: Handles) -> None:
+        """Columns outermost, in strips as wide as a tile: the panel of B of one stays in the second cache while all rows go by."""
         assert facts.rows is not None
         rows, columns, sums = loops[facts.rows], loops[facts.columns], [loops[loop] for loop in facts.sums]
         packed = [name_of(facts.b)]
         if facts.several == 1 and strides_of(facts.a).get(facts.sums[0]) != 1 and packs_a(facts):
             packed.append(name_of(facts.a))  # each step of the sum reads another row of it
-        tile = AnyTile(sch, facts, replace(plan, packed=tuple(packed), outer="columns"))
-        tile.pack_b(unit)
-        sch.reorder(rows, columns, *(sums if facts.form in TOGETHER else ()))
-        [(blocks, _), *left] = tile.whole(rows, BLOCK_ROWS)
-        outside, block = sch.split(blocks, [None, BLOCK_ROWS])
-        sch.reorder(outside, columns, block, *(sums if facts.form in TOGETHER else ()))
-        tile.pack_a(outside)
-        tile.widths = (plan.columns, plan.lanes, plan.lanes // 4)
-        tile.part(columns, block, sums)
-        for loop, _ in left:
-            across = loop_in(sch, loop, facts.columns.name)
-            over = [loop_in(sch, loop, one.name) for one in facts.sums]
-            sch.reorder(across, loop, *(over if facts.form in TOGETHER else ()))
-            tile.part(across, loop, over)
+        tile = AnyTile(sch, facts, replace(plan, packed=tuple(packed)))
+        tile.pack_a(unit)
+        together = facts.form in TOGETHER
+        sch.reorder(columns, rows, *(sums if together else ()))
+        names = [tile.node(one).loop_var.name for one in (rows, *sums)]
+        outermost = []
+        for loop, width in tile.cut(columns, plan.columns):
+            mine, *over = (rows, *sums) if loop is columns else [loop_in(sch, loop, name) for name in names]
+            strip, inside = sch.split(loop, [None, width])
+            sch.reorder(strip, mine, inside, *(over if together else ()))
+            if width == plan.columns:
+                tile.pack_b(strip)
+            tile.part(mine, inside, over)
+            outermost.append(strip)
         if plan.parallel is not None:
-            sch.parallel(outside)
+            sch.parallel(outermost[0])
         tile.jam()
 
 
-def where_large(facts: ContractionFacts, elements: int) -> str:
-    """The condition that B has so many elements, and that there are rows enough to go by in blocks; empty where it has not, or
-    is no matrix, or changes. It asks each size apart: nothing is proved behind a product of them."""
+def where_large(facts: ContractionFacts, cache: int) -> str:
+    """The condition that B pays its copies: by its part of what a cache holds, and by the rows; empty where it never does, or is
+    no matrix, or changes. It asks each size apart: nothing is proved behind a product of them."""
     if facts.others or facts.rows is None or not packs(facts) or not all(map(same_for_all, facts.update.loops)):
         return ""
     panels = {one.data for one in (facts.b, *facts.beside)}
@@ -194,16 +191,20 @@ def where_large(facts: ContractionFacts, elements: int) -> str:
             known *= extent
         elif isinstance(loop.node, For):
             sizes.append(loop.node.extent)
-    if not sizes and known < elements:
-        return ""
-    least = max(1, round((elements / max(1, known)) ** (1 / max(1, len(sizes)))))
-    conditions = [f"{size} >= {least}" for size in sizes]
-    rows = extent_of(facts.rows)
-    if rows is None and isinstance(facts.rows.node, For):
-        conditions.append(f"{facts.rows.node.extent} >= {PANEL_ROWS}")
-    elif rows is not None and rows < PANEL_ROWS:
-        return ""
-    return " and ".join(conditions)
+    height = extent_of(facts.rows)
+    found: list[str] = []
+    for part, rows in PANELS:
+        elements = cache // part
+        if (not sizes and known < elements) or (height is not None and height < rows):
+            continue
+        least = max(1, round((elements / max(1, known)) ** (1 / max(1, len(sizes)))))
+        conditions = [f"{size} >= {least}" for size in sizes]
+        if height is None and isinstance(facts.rows.node, For):
+            conditions.append(f"{facts.rows.node.extent} >= {rows}")
+        found.append(" and ".join(conditions))
+        if not sizes:  # rows alone decide, and fewer of them do
+            break
+    return " or ".join(found)
 
 
 class AnyTile(Tile):
@@ -224,14 +225,6 @@ class AnyTile(Tile):
             made.append((loop, part))
             loop = left
         return [*made, (loop, 1)]
-
-    def whole(self, loop: LoopRV, size: int) -> list[tuple[LoopRV, int]]:
-        """The loop over whole blocks, and the one over what is left, whose block has no size."""
-        node = self.node(loop)
-        if not isinstance(node.extent, IntImm):
-            block, left = self.sch.peel(loop, beyond=size)
-            return [(block, size), (left, 0)]
-        return super().cut(loop, size)
 
     def sizes(self, size: int) -> list[int]:
         """The parts of tiles into which what is left of a loop is cut."""
