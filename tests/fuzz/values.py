@@ -239,6 +239,7 @@ VERBS: dict[str, Callable[[Any, random.Random], Any]] = {
     "as_block": lambda sch, rng: sch.as_block(_loop(sch, rng) if rng.random() < 0.3 else _buffer(sch, rng)),
     "as_loops": lambda sch, rng: sch.as_loops(_block(sch, rng)),
     "split": lambda sch, rng: sch.split(_loop(sch, rng), [None, rng.choice([2, 4])]),
+    "peel": lambda sch, rng: sch.peel(_loop(sch, rng), beyond=rng.choice([2, 3, 4]), tail="shift"),
 }
 
 

@@ -84,7 +84,7 @@ class Verbs(Protocol):
     def interchange(self, outer: LoopRV, inner: LoopRV) -> None:
         """Let two loops change places."""
 
-    def peel(self, loop: LoopRV, front: int = 0, back: int = 0, *, beyond: int = 0) -> list[LoopRV]:
+    def peel(self, loop: LoopRV, front: int = 0, back: int = 0, *, beyond: int = 0, tail: str = "rest") -> list[LoopRV]:
         """Give the first and the last iterations of a loop, or those beyond a multiple, loops of their own."""
 
     def specialize(self, where: LoopRV | BlockRV | str, *conditions: str, upto: LoopRV | None = None) -> None:

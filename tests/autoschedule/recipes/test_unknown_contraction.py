@@ -88,13 +88,14 @@ def test_panels_of_a_transposed_operand_of_no_known_size():
 
 
 SMALL = "llvm -mcpu=x86-64-v3 -mcache=1K,2K,4K -num_threads=2"
-"""A machine on which B is large from 128 elements on; for 64 rows, from 16 on."""
+"""A machine on which B is large from 128 elements on; for 64 rows, from 16 on. Tiles have 6 rows and 16 columns."""
 
 LARGE = [
     dict(zip("MNK", sizes, strict=True))
     for sizes in [
         (96, 11, 11), (95, 12, 12), (96, 12, 12), (97, 16, 11), (191, 17, 12), (192, 31, 13), (193, 64, 40), (300, 47, 20),
         (24, 12, 11), (25, 47, 12), (41, 33, 13), (23, 40, 12),
+        (5, 16, 11), (4, 16, 11), (63, 16, 11), (63, 17, 10), (64, 16, 4), (64, 15, 4), (64, 33, 3), (70, 31, 4),
         (96, 0, 50), (96, 50, 0), (101, 11, 50), (101, 50, 11), (13, 100, 100), (0, 20, 20),
     ]
 ]  # fmt: skip
@@ -107,8 +108,12 @@ LARGE = [
 def test_a_large_operand_goes_in_panels_strip_by_strip(form: str, dtype: str):
     found = of_any_size(unknown(form, dtype=dtype), LARGE, SMALL)
     [nest] = [nest for nest in found.nests if nest.recipe]
-    assert nest.recipe == "contraction of any size" and nest.parameters["strips"] and nest.exactness == "bitwise equal"
-    assert "B_packed" in str(found.function) and "`B` in panels, strip by strip, where N >= 11 and K >= 11" in nest.rule
+    assert nest.recipe == "contraction of any size" and nest.exactness == "bitwise equal"
+    least = 1 if form == "perfect" else 16  # columns of a tile, of which the last one begins earlier
+    sizes = [f"N >= {max(size, least)} and K >= {size}" for size in (4, 11)]
+    asked = f"{sizes[0]} and M >= 5 and ({sizes[1]} or M >= 64)"
+    assert nest.parameters["strips"] == asked if dtype == "float32" else "M >= 64" in nest.parameters["strips"]
+    assert "B_packed" in str(found.function) and "`B` in panels, strip by strip, where " in nest.rule
 
 
 def test_a_turned_operand_goes_in_panels_beside_a_large_one():
@@ -137,12 +142,46 @@ def f(A: T.Buffer(({m}, {k}), "float32"), B: T.Buffer(({k}, {n}), "float32"), D:
 
 
 @pytest.mark.parametrize(
+    ("form", "spec", "shifts"),
+    [
+        ("plain", "mk,kn->mn", True),
+        ("block", "mk,kn->mn", True),
+        ("local", "mk,kn->mn", True),
+        ("perfect", "mk,kn->mn", False),  # it goes on with what is in C
+        ("plain", "mk,nk->mn", False),  # all of B is copied, whose last panel is filled up
+        ("plain", "bmk,bkn->bmn", True),
+    ],
+)
+def test_the_last_tile_of_a_row_begins_earlier(form: str, spec: str, shifts: bool):
+    [nest] = planned(unknown(form, spec), "llvm -mcpu=x86-64-v3 -num_threads=1").nests
+    assert nest.recipe == "contraction of any size" and nest.parameters["shifts"] is shifts
+
+
+def test_columns_around_those_of_a_tile():
+    sizes = [{"M": m, "N": n, "K": 5} for m in (1, 7, 13) for n in (1, 2, 3, 5, 8, 13, 15, 16, 17, 23, 31, 32, 33, 48)]
+    found = of_any_size(unknown("plain"), sizes, "llvm -mcpu=x86-64-v3 -num_threads=1")
+    assert found.nests[0].parameters["shifts"] and "N >= 16" in str(found.function)
+
+
+def test_a_result_that_is_an_operand_is_computed_once():
+    text = """
+def f(A: T.Buffer(("M", "K"), "float32"), B: T.Buffer(("K", "N"), "float32"), C: T.Buffer(("M", "N"), "float32")):
+    for i, j in T.grid(M, N):
+        C[i, j] = C[i, j] * T.float32(2)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[k, j]
+"""
+    found = of_any_size(text, SIZES)
+    assert not any(nest.parameters.get("shifts") for nest in found.nests)
+
+
+@pytest.mark.parametrize(
     ("known", "condition"),
     [
         ({"N": 32, "K": 40}, "M >= 5"),  # B is large: rows decide
         ({"N": 8, "K": 5}, "M >= 64"),  # it pays from more rows on
         ({"M": 200, "N": 32}, "K >= "),
-        ({"M": 23}, "N >= 11 and K >= 11"),
+        ({"M": 23}, "N >= 16 and K >= 11"),
         ({"M": 4}, ""),  # too few rows
         ({"N": 3, "K": 5}, ""),  # never large
     ],

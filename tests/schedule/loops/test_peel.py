@@ -8,7 +8,8 @@ import pytest
 import tirlower as tl
 from tests.checking import executes_alike, roundtrips
 from tests.schedule.loops.test_reverse import again
-from tirlower.diagnostics import BadArgument, NotApplicable
+from tests.schedule.stepping import refused
+from tirlower.diagnostics import BadArgument, NotApplicable, ScheduleError
 from tirlower.script import parse
 
 
@@ -131,3 +132,104 @@ def f(A: T.Buffer((8,), "int32")):
     store, _ = sch.loop("i").body
     sch.peel("i", 1)
     assert len(store.twins) == 1
+
+
+SUMS = """
+@T.prim_func
+def f(A: T.Buffer((16, 8), "float32"), C: T.Buffer((24,), "float32"), n: T.{dtype}):
+    for i in range({low}, {low} + {extent}):
+        {body}
+"""
+PLAIN = """C[i] = T.float32(1)
+        for k in range(8):
+            C[i] = C[i] + A[i % 16, k]"""
+BLOCK = """for k in range(8):
+            with T.block("C"):
+                vi = T.axis.spatial(24, i)
+                vk = T.axis.reduce(8, k)
+                with T.init():
+                    C[vi] = T.float32(1)
+                C[vi] = C[vi] + A[vi % 16, vk]"""
+
+
+@pytest.mark.parametrize("debug_mask", ["none", "all"])
+@pytest.mark.parametrize("body", [PLAIN, BLOCK])
+@pytest.mark.parametrize(
+    ("low", "extent", "dtype", "beyond"),
+    [
+        ("0", "8", "int32", 4),
+        ("3", "7", "int32", 4),
+        ("0", "n", "int32", 4),
+        ("2", "n", "int32", 5),
+        ("0", "13", "int64", 13),
+    ],
+)
+def test_the_last_part_begins_earlier(
+    debug_mask: str, body: str, low: str, extent: str, dtype: str, beyond: int
+) -> None:
+    func = parse(SUMS.format(low=low, extent=extent, dtype=dtype, body=body))
+    sch = tl.Schedule(func, debug_mask=debug_mask)
+    block = sch.get_block("C") if body is BLOCK else None
+    i = sch.loop("i")
+    if "n" in extent:
+        sch.specialize(i, f"{extent} >= {beyond}")
+    kept, last = sch.peel(i, beyond=beyond, tail="shift")
+    assert sch.get(i) is sch.get(kept) and sch.get(last).extent.value == beyond
+    if block is not None:
+        assert sch.get(block).name == "C" and [twin.name for twin in block.twins][-1].startswith("C_")
+    for loop in (kept, last):
+        sch.split(loop, [None, beyond], disable_predication=True)
+    roundtrips(sch.mod["main"])
+    numbers = np.random.default_rng(0)
+    a, c = numbers.random((16, 8), dtype=np.float32), numbers.random(24, dtype=np.float32)
+    executes_alike(func, sch.mod["main"], inputs=[[a, c, n] for n in (0, 1, 3, 4, 5, 8, 13, 21)])
+    again(func, sch)
+
+
+UPDATE = """
+@T.prim_func
+def f(C: T.Buffer((16,), "int32"), N: T.Buffer((1,), "int32"), n: T.int32):
+    for i in range({extent}):
+        {body}
+"""
+
+
+def test_what_must_not_run_again() -> None:
+    refused(
+        UPDATE.format(extent=7, body="C[i] = C[i] + i"),
+        lambda sch: sch.peel("i", beyond=4, tail="shift"),
+        match="would see",
+    )
+    once = UPDATE.format(extent=5, body="C[i] = i + C[i + 1]")
+    refused(once, lambda sch: sch.peel("i", beyond=4, tail="shift"))
+    even = UPDATE.format(extent=8, body="C[i] = C[i] + i")  # of whole parts none runs twice
+    sch = tl.Schedule(parse(even), debug_mask="all")
+    sch.peel("i", beyond=4, tail="shift")
+    executes_alike(parse(even), sch.mod["main"])
+
+
+def test_where_no_last_part_can_begin_earlier() -> None:
+    def error(extent: str, *args: object, body: str = "C[i] = i", **options: object) -> ScheduleError:
+        sch = tl.Schedule(parse(UPDATE.format(extent=extent, body=body)))
+        with pytest.raises((NotApplicable, BadArgument)) as caught:
+            sch.peel("i", *args, **options)
+        return caught.value
+
+    assert "is not known to be 4 at least" in str(error("n", beyond=4, tail="shift"))
+    assert 'sch.specialize(loop, "n >= 4")' in str(error("n", beyond=4, tail="shift"))
+    assert "at least" in str(error("3", beyond=4, tail="shift"))
+    assert "another one behind the first part" in str(error("N[0]", beyond=4, tail="shift"))
+    assert "without front= or back=" in str(error("8", 1, beyond=4, tail="shift"))
+    assert "nothing is peeled" in str(error("8", tail="shift"))
+    assert "tail= is one of 'rest', 'shift'" in str(error("8", beyond=4, tail="mask"))
+    effect = 'T.evaluate(T.call_extern("int32", "putchar", 46))'
+    assert error("7", beyond=4, tail="shift", body=effect) is not None
+
+
+def test_sizes_of_64_bits() -> None:
+    func = parse(SUMS.format(low="2", extent="n", dtype="int64", body=PLAIN))
+    sch = tl.Schedule(func)
+    sch.specialize(sch.loop("i"), "n >= 5")
+    sch.peel("i#0", beyond=5, tail="shift")
+    a, c = np.ones((16, 8), np.float32), np.zeros(24, np.float32)
+    executes_alike(func, sch.mod["main"], inputs=[[a, c, n] for n in (0, 4, 5, 6, 9, 10, 21)])

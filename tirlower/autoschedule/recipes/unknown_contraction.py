@@ -41,7 +41,7 @@ MOST_ROWS: Final = 12
 """Rows of a tile where their number is not known."""
 
 FEW_ROWS: Final = 4
-"""Rows of the tile for what is left: with two vectors a row its sums wait for none before them."""
+"""Rows of the tile for what is left, at most: with two vectors a row its sums wait for none before them."""
 
 FEW_COLUMNS: Final = 4
 """The narrowest tile of a few rows, before single columns."""
@@ -59,6 +59,8 @@ class AnyPlan(ContractionPlan):
     """``strips`` is the condition on which calls take panels of B, strip by strip; empty where none do."""
 
     strips: str = ""
+    shifts: bool = False
+    """Whether the last tile of a row begins earlier, where there are enough columns for one."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ class UnknownContraction(Contraction):
         seconds = seconds_of(total / lanes / 2 * facts.several)
         rule = [f"{rows} x {vectors} vectors of {registers} registers, fewer for what is left"]
         assert facts.b.buffer is not None
-        strips = where_large(facts, processor.l2 // -(-facts.b.buffer.dtype.bits // 8)) if facts.contiguous else ""
+        cache = processor.l2 // -(-facts.b.buffer.dtype.bits // 8)
+        shifts = n is None and facts.contiguous and repeats(facts)
+        strips = where_large(facts, cache, columns if shifts else 1) if facts.contiguous else ""
         if strips:
             rule.append(f"`{name_of(facts.b)}` in panels, strip by strip, where {strips}")
         parallel = None
@@ -114,28 +118,48 @@ class UnknownContraction(Contraction):
             packed=() if facts.contiguous else (name_of(facts.b),),
             outer="rows",
             strips=strips,
+            shifts=shifts,
             parallel=None if parallel is None else parallel.name,
         )
 
     def apply(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, loops: Handles) -> None:
-        """Order the loops, and cut both of the tile down to single rows and columns."""
+        """The versions of the nest: in strips, in tiles, and in narrow tiles where there is less than one of the others."""
         assert facts.rows is not None and isinstance(plan, AnyPlan)
         if facts.form == "block":  # the init is the sum's first step: of a sum of nothing there is none
             for loop in facts.sums:
                 where_wide(sch, loops[facts.nest.loops[0]], loop, 1)
         where_some(sch, loops[facts.nest.loops[0]], facts.nest.scop.space, facts.update.loops)
+        narrow = None
+        if plan.shifts and isinstance(facts.columns.node, For):
+            _, narrow = self._versions(sch, facts, f"{facts.columns.node.extent} >= {plan.columns}", loops)
         if plan.strips:  # the tiles as they are for the other calls
-            unit = sch.add_unit_loop(loops[facts.nest.loops[0]])
-            sch.specialize(unit, plan.strips)
-            other = other_case(sch, unit)
+            unit, other = self._versions(sch, facts, plan.strips, loops)
             self._strips(sch, facts, plan, unit, loops)
-            loops = {loop: loop_in(sch, other, loop.name) for loop in (facts.rows, facts.columns, *facts.sums)}
+            loops = other
+        self._tiles(sch, facts, plan, loops, shifts=plan.shifts)
+        if narrow is not None:
+            self._tiles(sch, facts, plan, narrow)
+
+    @staticmethod
+    def _versions(sch: Verbs, facts: ContractionFacts, condition: str, loops: Handles) -> tuple[LoopRV, Handles]:
+        """The nest once more, for where a condition does not hold: a loop of one iteration around the one where it does, whose handles
+        stay, and the loops of the other."""
+        unit = sch.add_unit_loop(loops[facts.nest.loops[0]])
+        sch.specialize(unit, condition)
+        other = other_case(sch, unit)
+        return unit, {loop: loop_in(sch, other, loop.name) for loop in facts.update.loops}
+
+    def _tiles(
+        self, sch: Verbs, facts: ContractionFacts, plan: AnyPlan, loops: Handles, *, shifts: bool = False
+    ) -> None:
+        """Order the loops, and cut both of the tile down to single rows and columns."""
+        assert facts.rows is not None
         others = [loops[loop] for loop in facts.others]
         order = [*others, loops[facts.rows], loops[facts.columns]]
         sums = [loops[loop] for loop in facts.sums]
         if facts.form in TOGETHER:
             order += sums
-        tile = AnyTile(sch, facts, plan)
+        tile = AnyTile(sch, facts, plan, shifts)
         if plan.packed:  # for enough rows; with few, what is written is as good
             where_wide(sch, loops[facts.nest.loops[0]], facts.rows, PACKED_ROWS)
             tile.pack_b(sch.add_unit_loop(loops[facts.nest.loops[0]]))
@@ -150,14 +174,14 @@ class UnknownContraction(Contraction):
                 plan.seconds,
             )
 
-    def _strips(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, unit: LoopRV, loops: Handles) -> None:
+    def _strips(self, sch: Verbs, facts: ContractionFacts, plan: AnyPlan, unit: LoopRV, loops: Handles) -> None:
         """Columns outermost, in strips as wide as a tile: the panel of B of one stays in the second cache while all rows go by."""
         assert facts.rows is not None
         rows, columns, sums = loops[facts.rows], loops[facts.columns], [loops[loop] for loop in facts.sums]
         packed = [name_of(facts.b)]
         if facts.several == 1 and strides_of(facts.a).get(facts.sums[0]) != 1 and packs_a(facts):
             packed.append(name_of(facts.a))  # each step of the sum reads another row of it
-        tile = AnyTile(sch, facts, replace(plan, packed=tuple(packed)))
+        tile = AnyTile(sch, facts, replace(plan, packed=tuple(packed)), plan.shifts)
         tile.pack_a(unit)
         together = facts.form in TOGETHER
         sch.reorder(columns, rows, *(sums if together else ()))
@@ -176,9 +200,20 @@ class UnknownContraction(Contraction):
         tile.jam()
 
 
-def where_large(facts: ContractionFacts, cache: int) -> str:
+def repeats(facts: ContractionFacts) -> bool:
+    """Whether elements of C may be computed twice: they begin anew each time, and no operand is C."""
+    [result] = [one for one in facts.update.accesses if one.is_write]
+    target = facts.nest.statements[-1].accesses[-1].data if facts.form == "local" else result.data
+    starts = facts.form in ("plain", "local") or any(one.starts for one in facts.nest.statements)
+    return starts and not any(
+        not one.is_write and one.data is target and one.update is None for one in facts.nest.accesses()
+    )
+
+
+def where_large(facts: ContractionFacts, cache: int, width: int) -> str:
     """The condition that B pays its copies: by its part of what a cache holds, and by the rows; empty where it never does, or is
-    no matrix, or changes. It asks each size apart: nothing is proved behind a product of them."""
+    no matrix, or changes. There are ``width`` columns at least then. It asks each size apart: nothing is
+    proved behind a product of them."""
     if facts.others or facts.rows is None or not packs(facts) or not all(map(same_for_all, facts.update.loops)):
         return ""
     panels = {one.data for one in (facts.b, *facts.beside)}
@@ -190,35 +225,43 @@ def where_large(facts: ContractionFacts, cache: int) -> str:
         if extent is not None:
             known *= extent
         elif isinstance(loop.node, For):
-            sizes.append(loop.node.extent)
-    height = extent_of(facts.rows)
-    found: list[str] = []
+            sizes.append((loop.node.extent, width if loop is facts.columns else 1))
+    there = extent_of(facts.rows)
+    found: list[tuple[str, str]] = []
     for part, rows in PANELS:
         elements = cache // part
-        if (not sizes and known < elements) or (height is not None and height < rows):
+        if (not sizes and known < elements) or (there is not None and there < rows):
             continue
-        least = max(1, round((elements / max(1, known)) ** (1 / max(1, len(sizes)))))
-        conditions = [f"{size} >= {least}" for size in sizes]
-        if height is None and isinstance(facts.rows.node, For):
-            conditions.append(f"{facts.rows.node.extent} >= {rows}")
-        found.append(" and ".join(conditions))
-        if not sizes:  # rows alone decide, and fewer of them do
-            break
-    return " or ".join(found)
+        each = max(1, round((elements / max(1, known)) ** (1 / max(1, len(sizes)))))
+        asked = " and ".join(f"{size} >= {max(each, least)}" for size, least in sizes)
+        high = facts.rows.node.extent if there is None and isinstance(facts.rows.node, For) else None
+        found.append((asked, f"{high} >= {rows}" if high is not None else ""))
+    if len(found) < 2:
+        return " and ".join(filter(None, found[0])) if found else ""
+    # The smaller B is, the more rows are asked for; what both ask stands by itself, so that it is known of the tiles.
+    (large, few), (small, many) = found
+    choice = f"({large} or {many})" if large and many else ""
+    return " and ".join(filter(None, (small, few, choice)))
 
 
 class AnyTile(Tile):
     """Tiles of loops that run as often as the caller says."""
 
-    def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan) -> None:
+    def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, shifts: bool = False) -> None:
         super().__init__(sch, facts, plan)
         self.jammed: list[tuple[LoopRV, int]] = []
+        self.shifts = shifts
+        """Whether the last tile of the columns begins earlier, and computes some once more."""
+        self.narrow = isinstance(plan, AnyPlan) and plan.shifts and not shifts
+        """Whether there are fewer columns than a tile has."""
         self.widths: tuple[int, ...] = (plan.lanes, plan.lanes // 2, plan.lanes // 4, plan.lanes // 8)
 
     def cut(self, loop: LoopRV, size: int) -> list[tuple[LoopRV, int]]:
         """The loops over whole tiles, then over smaller ones for what is left, and over single rows or columns."""
         if isinstance(self.node(loop).extent, IntImm):
             return super().cut(loop, size)
+        if self.shifts and size != self.plan.rows:
+            return [(part, size) for part in self.sch.peel(loop, beyond=size, tail="shift")]
         made = []
         for part in self.sizes(size):
             loop, left = self.sch.peel(loop, beyond=part)
@@ -229,8 +272,10 @@ class AnyTile(Tile):
     def sizes(self, size: int) -> list[int]:
         """The parts of tiles into which what is left of a loop is cut."""
         if size == self.plan.rows:
-            return [part for part in dict.fromkeys((size, FEW_ROWS)) if 1 < part <= size]
-        return [part for part in dict.fromkeys((size, *self.widths)) if 1 < part <= size]
+            few = max(part for part in range(1, FEW_ROWS + 1) if size % part == 0)  # so that its rows are numbers
+            return [part for part in dict.fromkeys((size, few)) if part > 1]
+        most = size - 1 if self.narrow else size
+        return [part for part in dict.fromkeys((size, *self.widths)) if 1 < part <= most]
 
     def plain(self, outside: LoopRV, inside: LoopRV, inner: LoopRV | None, height: int, by_rows: bool) -> None:
         """Tiles of plain loops; of what is left of the rows in fewer widths, each of which takes proofs of its own."""
