@@ -202,6 +202,46 @@ def test_a_misspelt_name_says_which_one_is_near() -> None:
         sch.splitt()  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("step", "in_place"),
+    [
+        (lambda sch: sch.vectorize("i"), True),  # a lane loads what it alone stores
+        (lambda sch: sch.vectorize("i", 4), True),
+        (lambda sch: sch.vectorize("i", 5, tail="shift"), False),
+        (
+            lambda sch: sch.peel("i", beyond=5, tail="shift"),
+            False,
+        ),  # iterations that run again would read what they stored
+        (lambda sch: sch.peel("i", beyond=5), True),
+        (lambda sch: sch.parallel("i"), True),
+    ],
+)
+def test_lanes_and_repeated_iterations_meet_no_arrays_that_overlap(step: Any, in_place: bool):
+    @T.prim_func
+    def double(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+        for i in range(8):
+            C[i] = A[i] * 2
+
+    sch = tl.Schedule(double)
+    step(sch)
+    kernel = tl.build(sch, schedule="none")
+    one = np.arange(8, dtype="int32")
+    if in_place:
+        kernel(one, one)
+        assert one.tolist() == [2 * i for i in range(8)]
+    else:
+        with pytest.raises(ValueError, match="memory"):
+            kernel(one, one)
+    shifted = np.arange(9, dtype="int32")
+    try:
+        kernel(shifted[:8], shifted[1:])
+    except ValueError as error:
+        assert "memory" in str(error)
+        assert shifted.tolist() == list(range(9))
+    else:
+        assert shifted.tolist() == [0] * 9, "the order of the program"
+
+
 def test_arrays_that_overlap_meet_no_new_order():
     @T.prim_func
     def copies(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):

@@ -169,7 +169,7 @@ class Signature:
     def may_coincide(self, a: BufferParam, b: BufferParam) -> bool:
         """Whether two of those buffers may be one array."""
         pairs = self.in_place
-        return ((a.name, b.name) in pairs or (b.name, a.name) in pairs) and not (a.noalias or b.noalias)
+        return (a.name, b.name) in pairs or (b.name, a.name) in pairs
 
     def _fail(self, message: str, help: str) -> LoweringError:
         return LoweringError(f"`{self.name}`: {message}", origin="call", help=help)

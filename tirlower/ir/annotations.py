@@ -17,6 +17,7 @@ __all__ = [
     "ELSEWHERE",
     "EXPLICIT_READ",
     "EXPLICIT_WRITE",
+    "IN_PLACE",
     "LINKED",
     "MIN_BLOCKS",
     "NOALIAS",
@@ -64,6 +65,10 @@ NOALIAS = "tir.noalias"
 True is a promise, which calls are checked against. Without it a build makes two versions, and a call runs the one that
 its arrays fit: in the first the attribute is True, in the second False.
 """
+
+IN_PLACE = "tir.in_place"
+"""On a function that says ``tir.noalias``: pairs of parameters, by position, that may be one array all the same where the function works
+in place on them. A schedule leaves open those on which the program that it began with does."""
 
 NONTEMPORAL = "tir.nontemporal"
 """On a loop, when true: what it stores to arrays of the caller, and does not read, goes to memory past the caches where the

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tirlower.ir.annotations import NOALIAS, STRIDES_APART, SUMS_APART
+from tirlower.ir.annotations import IN_PLACE, NOALIAS, STRIDES_APART, SUMS_APART
 from tirlower.ir.expr import IntImm
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.poly.in_place import in_place
 from tirlower.rewrite.reductions.chains import carried_by_all_loops, sums_of_updates
-from tirlower.schedule.state import State
+from tirlower.schedule.state import Record, State
 
 __all__ = ["program_of"]
 
@@ -22,16 +23,25 @@ _IN_ORDER = frozenset(
         "Split",
         "Unannotate",
         "Unroll",
-        "Vectorize",
     }
 )
-"""The steps after which all instances run in their order, or as loops run whose kinds a build proves itself."""
+"""The steps after which all instances run in their order, once, or as loops run that stay serial where arrays overlap. Lanes do not: they
+all load before one of them stores."""
+
+
+def _in_order(record: Record) -> bool:
+    kind = record.instruction.kind
+    repeats = record.instruction.extra.get("tail") == "shift"
+    return kind.is_pure or (kind.name in _IN_ORDER and not repeats)
 
 
 def _as_written(func: PrimFunc, origin: PrimFunc | None) -> PrimFunc:
     """A function with what it relies on, and what its old loops decided."""
     if NOALIAS not in func.attrs:
         func = func.with_attr(NOALIAS, True)
+        pairs = in_place(origin) if origin is not None else ()
+        if pairs:
+            func = func.with_attr(IN_PLACE, pairs)
     if STRIDES_APART not in func.attrs and any(
         not isinstance(stride, IntImm) for buffer in func.buffers for stride in buffer.strides
     ):
@@ -47,8 +57,7 @@ def _as_written(func: PrimFunc, origin: PrimFunc | None) -> PrimFunc:
 def program_of(state: State) -> IRModule:
     """The module of a moment; functions whose instances run in another order, or elsewhere, say what they rely on."""
     mod, first = state.mod, state.first.mod
-    kinds = [record.instruction.kind for record in state.records()]
-    if all(kind.is_pure or kind.name in _IN_ORDER for kind in kinds):
+    if all(map(_in_order, state.records())):
         return mod
     changed = {
         name: _as_written(func, first.functions.get(name))

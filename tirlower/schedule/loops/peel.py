@@ -191,9 +191,10 @@ PEEL = Kind(
     >>> str(again.get(whole).extent), str(again.get(rest).extent)
     ('n // 4 * 4', 'n % 4')
     >>> again.undo()
-    >>> again.specialize("i", "n >= 4")
-    >>> whole, last = again.peel("i", beyond=4, tail="shift")
-    >>> print(again.get(whole), again.get(last), sep="\\n")
+    >>> again.specialize(again.loop("i"), "n >= 4")
+    >>> whole, last = again.peel("i#0", beyond=4, tail="shift")
+    >>> str(again.get(whole).extent), str(again.get(last).min), str(again.get(last).extent)
+    ('(n - 1) // 4 * 4', 'n - 4', '4')
     """,
     check=_check,
     returns="many",
