@@ -361,3 +361,32 @@ def f(A: T.Buffer((24, 24), "float32"), C: T.Buffer((24, 24), "float32")):
 def test_a_matrix_times_itself(operands: tuple[str, str]):
     found = scheduled(SQUARE.format(*operands), recipes=[CONTRACTION])
     assert found.nests[0].recipe == "contraction"
+
+
+RAGGED = [(20, 63, 9, 32), (7, 31, 12, 16), (13, 127, 5, 32), (6, 33, 8, None), (12, 64, 8, None), (5, 15, 30, None)]
+"""Sizes, and the columns of a tile of which the last one begins earlier on AVX-512; None where none does."""
+
+
+@pytest.mark.parametrize("form", ["block", "plain", "local", "perfect"])
+@pytest.mark.parametrize(("m", "n", "k", "columns"), RAGGED)
+def test_the_last_tile_of_a_row_begins_earlier(form: str, m: int, n: int, k: int, columns: int | None):
+    found = planned(product(form, (m, n, k)), AVX512)
+    parameters = found.nests[0].parameters
+    shifts = columns is not None and form != "perfect"  # that goes on with what is in C
+    assert parameters["shifts"] is shifts
+    if shifts:
+        assert parameters["columns"] == columns and n - columns > 0
+        assert f"range({n - columns}, {n})" in str(found.function) or f"{n - columns} + " in str(found.function)
+    same_bits(found, AVX512)
+
+
+def test_a_result_that_is_read_elsewhere_is_computed_once():
+    text = """
+def f(A: T.Buffer((40, 40), "float32"), C: T.Buffer((40, 63), "float32")):
+    for i, j in T.grid(40, 63):
+        C[i, j] = T.float32(0)
+        for k in range(40):
+            C[i, j] = C[i, j] + A[i, k] * C[k, j]
+"""
+    found = scheduled(text, AVX512, interpreted=False)
+    assert not any(nest.parameters.get("shifts") for nest in found.nests)

@@ -36,6 +36,7 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     packs,
     packs_a,
     pieces_of,
+    repeats,
     tile_of,
     turns,
 )
@@ -216,6 +217,17 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             at_once = 0
         else:
             packed, block, at_once, why = self._packed(facts, processor, m, n, depth, rows, columns, group)
+        shifts = False
+        if (
+            n % lanes
+            and n > lanes
+            and not (packed or deep)
+            and group == 1
+            and facts.rows is not None
+            and repeats(facts)
+        ):
+            widest = max(WIDE) if registers >= MANY and facts.several == 1 else VECTORS
+            rows, columns, shifts = self._shifted(m, n, depth, (rows, columns), registers, lanes, widest)
         copies = 1
         for loop in batches_of(facts):
             copies *= extents[loop]
@@ -260,7 +272,26 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
             deep,
             first,
             None if parallel is None else parallel.name,
+            shifts,
         )
+
+    @classmethod
+    def _shifted(
+        cls, m: int, n: int, depth: int, usual: tuple[int, int], registers: int, lanes: int, widest: int
+    ) -> tuple[int, int, bool]:
+        """The tile that takes the least time of a usual one and those of whole vectors, whose last one in a row begins earlier."""
+
+        def cycles(tile: tuple[int, int, bool]) -> float:
+            rows, columns, shifts = tile
+            width = -(-n // columns) * columns if shifts else n
+            rests = (m % rows > 0) + (n % columns > 0)
+            return cls._cycles(m, width, depth, rows, columns, lanes) * (1 + REST * rests)
+
+        tiles = [(*usual, False)]
+        for vectors in range(1, min(widest, n // lanes) + 1):
+            most = min(m, 14, (registers - vectors - 1) // vectors)
+            tiles += [(rows, vectors * lanes, True) for rows in range(max(1, most - HEIGHTS), most + 1)]
+        return min(tiles, key=cycles)
 
     @classmethod
     def _tile(cls, m: int, n: int, depth: int, usual: tuple[int, int], registers: int, lanes: int) -> tuple[int, int]:

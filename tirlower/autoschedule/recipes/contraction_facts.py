@@ -32,6 +32,7 @@ __all__ = [
     "packs_a",
     "perfect",
     "pieces_of",
+    "repeats",
     "tile_of",
     "turns",
 ]
@@ -100,6 +101,8 @@ class ContractionPlan(Plan):
     outer: str = ""
     """The loop whose tiles go outermost: "rows" or "columns"."""
     parallel: str | None = None
+    shifts: bool = False
+    """Whether the last tile of a row begins earlier, and computes some elements once more; of any size: where there is one."""
 
 
 def pieces_of(columns: int, lanes: int) -> int:
@@ -261,6 +264,16 @@ def depth_of(steps: int, wanted: int, group: int = 1) -> int:
         return 0
     fits = [size for size in range(wanted // 2, 2 * wanted + 1) if steps % size == 0 and size % group == 0]
     return min(fits, key=lambda size: abs(size - wanted), default=0)
+
+
+def repeats(facts: ContractionFacts) -> bool:
+    """Whether elements of C may be computed twice: they begin anew each time, and no operand is C."""
+    [result] = [one for one in facts.update.accesses if one.is_write]
+    target = facts.nest.statements[-1].accesses[-1].data if facts.form == "local" else result.data
+    starts = facts.form in ("plain", "local") or any(one.starts for one in facts.nest.statements)
+    return starts and not any(
+        not one.is_write and one.data is target and one.update is None for one in facts.nest.accesses()
+    )
 
 
 def far_rows(access: Access) -> bool:

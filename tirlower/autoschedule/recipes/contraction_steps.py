@@ -17,7 +17,7 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     turns,
 )
 from tirlower.autoschedule.verbs import Verbs
-from tirlower.diagnostics import NotFound
+from tirlower.diagnostics import IllegalStep, NotApplicable, NotFound, UnprovedStep
 from tirlower.ir.annotations import TILE_PRODUCT
 from tirlower.ir.expr import Call, Expr, IntImm
 from tirlower.ir.query import has
@@ -123,7 +123,7 @@ class Tile:
         by_rows = self.plan.outer == "rows" and second is not None
         names = [self.node(second).loop_var.name] if second is not None else []
         size = self.plan.rows if by_rows else self.plan.columns
-        for loop, height in self.cut(first, size):
+        for loop, height in self.cut(first, size, across=not by_rows):
             inner = None if second is None else (second if loop is first else loop_in(self.sch, loop, names[0]))
             sums = over if loop is first else [loop_in(self.sch, loop, one) for one in self.sums]
             outside, inside = self.sch.split(loop, [None, height])
@@ -133,13 +133,23 @@ class Tile:
                 self.block(outside, inside, inner, sums, height, by_rows)
             self.outermost.append(outside)
 
-    def cut(self, loop: LoopRV, size: int) -> list[tuple[LoopRV, int]]:
-        """The loops over whole tiles and over the rest, each with the extent of its tile."""
+    def cut(self, loop: LoopRV, size: int, *, across: bool = False) -> list[tuple[LoopRV, int]]:
+        """The loops over whole tiles and over the rest, each with the extent of its tile. ``across``: along the columns, whose last
+        tile may begin earlier."""
         extent = self.extent(loop)
         if extent <= size or extent % size == 0:
             return [(loop, min(size, extent))]
+        if across and self.plan.shifts and (found := self.shifted(loop, size)):
+            return found
         whole, rest = self.sch.loop_partition(loop, [extent // size * size])
         return [(whole, size), (rest, extent % size)]
+
+    def shifted(self, loop: LoopRV, size: int) -> list[tuple[LoopRV, int]]:
+        """The loops over whole tiles and over the last one, which begins earlier; none where nothing may be computed twice."""
+        try:
+            return [(part, size) for part in self.sch.peel(loop, beyond=size, tail="shift")]
+        except (IllegalStep, UnprovedStep, NotApplicable):  # the tiles are cut as others are then
+            return []
 
     def extent(self, loop: LoopRV) -> int:
         """How often a loop runs."""
@@ -155,7 +165,8 @@ class Tile:
 
     def width(self, rows: int) -> int:
         """The columns of a tile of so many rows: of few rows more vectors, so that enough sums go on at once."""
-        if rows * pieces_of(self.plan.columns, self.plan.lanes) >= BUSY or self.plan.packed:
+        enough = rows * pieces_of(self.plan.columns, self.plan.lanes) >= BUSY
+        if enough or self.plan.packed or self.plan.shifts:
             return self.plan.columns
         vectors = min(-(-BUSY // rows), (self.plan.registers - 2) // (rows + 1))
         return max(self.plan.columns, vectors * self.plan.lanes)
@@ -180,7 +191,7 @@ class Tile:
         inside_name = self.node(inside).loop_var.name
         sch.reorder(outside, inner, *sums, inside)
         size = self.width(height) if by_rows else self.plan.rows
-        for loop, width in self.cut(inner, size):
+        for loop, width in self.cut(inner, size, across=by_rows):
             mine = [inside] if loop is inner else [loop_in(sch, loop, inside_name)]
             over = sums if loop is inner else [loop_in(sch, loop, one) for one in self.sums]
             across, along = sch.split(loop, [None, width])
@@ -224,7 +235,7 @@ class Tile:
         inside_name = self.node(inside).loop_var.name
         sch.reorder(outside, inner, inside)
         size = self.width(height) if by_rows else self.plan.rows
-        for loop, width in self.cut(inner, size):
+        for loop, width in self.cut(inner, size, across=by_rows):
             mine = inside if loop is inner else loop_in(sch, loop, inside_name)
             across, along = sch.split(loop, [None, width])
             rows, columns = (mine, along) if by_rows else (along, mine)

@@ -25,6 +25,7 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     packs,
     packs_a,
     pieces_of,
+    repeats,
     tile_of,
 )
 from tirlower.autoschedule.recipes.contraction_steps import Tile
@@ -59,8 +60,6 @@ class AnyPlan(ContractionPlan):
     """``strips`` is the condition on which calls take panels of B, strip by strip; empty where none do."""
 
     strips: str = ""
-    shifts: bool = False
-    """Whether the last tile of a row begins earlier, where there are enough columns for one."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,7 @@ class UnknownContraction(Contraction):
         sch.reorder(columns, rows, *(sums if together else ()))
         names = [tile.node(one).loop_var.name for one in (rows, *sums)]
         outermost = []
-        for loop, width in tile.cut(columns, plan.columns):
+        for loop, width in tile.cut(columns, plan.columns, across=True):
             mine, *over = (rows, *sums) if loop is columns else [loop_in(sch, loop, name) for name in names]
             strip, inside = sch.split(loop, [None, width])
             sch.reorder(strip, mine, inside, *(over if together else ()))
@@ -198,16 +197,6 @@ class UnknownContraction(Contraction):
         if plan.parallel is not None:
             sch.parallel(outermost[0])
         tile.jam()
-
-
-def repeats(facts: ContractionFacts) -> bool:
-    """Whether elements of C may be computed twice: they begin anew each time, and no operand is C."""
-    [result] = [one for one in facts.update.accesses if one.is_write]
-    target = facts.nest.statements[-1].accesses[-1].data if facts.form == "local" else result.data
-    starts = facts.form in ("plain", "local") or any(one.starts for one in facts.nest.statements)
-    return starts and not any(
-        not one.is_write and one.data is target and one.update is None for one in facts.nest.accesses()
-    )
 
 
 def where_large(facts: ContractionFacts, cache: int, width: int) -> str:
@@ -256,12 +245,12 @@ class AnyTile(Tile):
         """Whether there are fewer columns than a tile has."""
         self.widths: tuple[int, ...] = (plan.lanes, plan.lanes // 2, plan.lanes // 4, plan.lanes // 8)
 
-    def cut(self, loop: LoopRV, size: int) -> list[tuple[LoopRV, int]]:
+    def cut(self, loop: LoopRV, size: int, *, across: bool = False) -> list[tuple[LoopRV, int]]:
         """The loops over whole tiles, then over smaller ones for what is left, and over single rows or columns."""
         if isinstance(self.node(loop).extent, IntImm):
-            return super().cut(loop, size)
-        if self.shifts and size != self.plan.rows:
-            return [(part, size) for part in self.sch.peel(loop, beyond=size, tail="shift")]
+            return super().cut(loop, size, across=across)
+        if self.shifts and across and (found := self.shifted(loop, size)):
+            return found
         made = []
         for part in self.sizes(size):
             loop, left = self.sch.peel(loop, beyond=part)
