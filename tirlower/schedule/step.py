@@ -21,11 +21,13 @@ from tirlower.diagnostics import (
 )
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.dtype import INT32
-from tirlower.ir.expr import Expr, IntImm, Var
+from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.index_map import IndexMap
+from tirlower.ir.op import Op, Purity
 from tirlower.ir.path import Path
-from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, For, IfThenElse, Seq, Stmt
+from tirlower.ir.query import each
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BufferStore, For, IfThenElse, Seq, Stmt
 from tirlower.ir.verify import verify_well_formed
 from tirlower.poly.verdict import Verdict
 from tirlower.rewrite.fact_mutator import know_shapes, stated_fact
@@ -196,7 +198,7 @@ class Step:
         for stmt in self.chain(site)[:-1]:
             if isinstance(stmt, Block):
                 found = {}
-            elif isinstance(stmt, For):
+            elif isinstance(stmt, For) and self._lasts(site, stmt.min, stmt.extent):
                 found[stmt.loop_var] = Range(stmt.min, stmt.extent)
         return found
 
@@ -208,22 +210,42 @@ class Step:
             if inner is None:
                 break
             if isinstance(stmt, For):
-                analyzer.bind(stmt.loop_var, Range(stmt.min, stmt.extent))
+                if self._lasts(site, stmt.min, stmt.extent):
+                    analyzer.bind(stmt.loop_var, Range(stmt.min, stmt.extent))
             elif isinstance(stmt, Block):
                 for it in stmt.iters:
                     analyzer.bind(it.var, it.domain)
             elif isinstance(stmt, IfThenElse) and stmt.then_case is inner:
-                analyzer.enter_constraint(stmt.condition)
+                if self._lasts(site, stmt.condition):
+                    analyzer.enter_constraint(stmt.condition)
             elif isinstance(stmt, Seq):
                 stating = self.facts.stating(stmt)
                 end = stmt.stmts.index(inner) if stating else 0
                 for one in (stmt.stmts[at] for at in stating if at < end):
                     fact = stated_fact(one)
-                    if fact is not None:
+                    if fact is not None and self._lasts(site, fact):
                         analyzer.enter_constraint(fact)
                     if isinstance(one, Bind) and one.var.dtype.is_integral and one.var.dtype.is_scalar:
-                        analyzer.bind(one.var, one.value)
+                        if self._lasts(site, one.value):
+                            analyzer.bind(one.var, one.value)
         return analyzer
+
+    def _lasts(self, site: Site, *values: Expr) -> bool:
+        """Whether what is read from memory for values is there as long as the function runs, so that it may be read again, or known."""
+        read: set[Var] = set()
+        for value in values:
+            if value.is_leaf and value.__class__ is not BufferLoad:
+                continue
+            if any(not isinstance(call.op, Op) or call.op.purity > Purity.PURE for call in each(Call, value)):
+                return False
+            read.update(load.buffer.data for load in each(BufferLoad, value))
+        if not read:
+            return True
+        body = self.func(site).body
+        uses = self.facts.uses(body)
+        if uses.effects or uses.pointers:
+            return False
+        return read.isdisjoint(store.buffer.data for store in each(BufferStore, body))
 
     def refuse(self, message: str, at: Stmt | Expr | None = None, help: str | None = None) -> NoReturn:
         """Raise :class:`NotApplicable`."""

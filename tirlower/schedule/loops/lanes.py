@@ -16,6 +16,7 @@ from tirlower.poly import Reduction
 from tirlower.poly.verdict import Verdict
 from tirlower.schedule.bindings import predicated
 from tirlower.schedule.draft import Draft, Made, ValueStep
+from tirlower.schedule.loops.bounds import bounds_stay
 from tirlower.schedule.step import Step
 
 __all__ = ["TAILS", "InVectors", "exactness_of_partials", "in_vectors"]
@@ -36,6 +37,7 @@ def in_vectors(step: Step) -> Made:
         step.refuse(f"the loop is {loop.kind.value}", loop)
     if step.facts.leaves(loop):
         step.refuse("a statement leaves the loop early", loop)
+    bounds_stay(step, [loop])
     known = step.analyzer(site)
     kind = loop.loop_var.dtype
     width, extent = const(lanes, kind), loop.extent

@@ -10,6 +10,7 @@ from tirlower.ir.expr import Expr, IntImm, const
 from tirlower.ir.stmt import Block, For, ForKind, Seq, Stmt
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.loops.bounds import bounds_stay
 from tirlower.schedule.loops.copies import names_of_blocks, part_of, twinned
 from tirlower.schedule.loops.split import factors_of
 from tirlower.schedule.sites import Change, Edit, Forward
@@ -53,6 +54,7 @@ def _check(step: Step) -> Verdict:
         step.refuse(f"the loop is {what}: its iterations run in step", loop, "partition it before")
     if step.facts.leaves(loop):
         step.refuse("a statement leaves the loop early, which would leave one part alone", loop)
+    bounds_stay(step, [loop])
     _sizes(step, loop, step.analyzer(step.site(handle)))
     return PROVED
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from tirlower.diagnostics import BadArgument
 from tirlower.ir import build
-from tirlower.ir.expr import BufferLoad, Call, Expr, Var, const
-from tirlower.ir.query import each, has
+from tirlower.ir.expr import Expr, Var, const
+from tirlower.ir.query import each
 from tirlower.ir.stmt import For, ForKind, Seq
 from tirlower.poly.repeatable import is_repeatable
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.draft import Draft, Made, ValueStep
 from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.loops.bounds import bounds_stay
 from tirlower.schedule.loops.copies import names_of_blocks, part_of, twinned
 from tirlower.schedule.sites import Change, Edit, Forward
 from tirlower.schedule.step import Step
@@ -52,6 +53,7 @@ def _check(step: Step) -> Verdict:
         step.refuse(f"the loop is {what}: its iterations run in step", loop, "peel it before")
     if step.facts.leaves(loop):
         step.refuse("a statement leaves the loop early, which would leave one part alone", loop)
+    bounds_stay(step, [loop])
     return _SHIFTED.check(step) if _shifts(step) else PROVED
 
 
@@ -61,12 +63,7 @@ def _shifted(step: Step) -> Made:
     loop, site, known = step.loop(handle), step.site(handle), step.analyzer(step.site(handle))
     name, taken = loop.loop_var.name, names_of_blocks(step, site.func)
     size = const(_counts(step)[2], loop.loop_var.dtype)
-    if has((BufferLoad, Call), loop.extent, loop.min):
-        step.refuse(
-            f"the extent {loop.extent} may be another one behind the first part",
-            loop,
-            "bind it to a name before the loop",
-        )
+    bounds_stay(step, [loop])
     if not known.can_prove(build.ge(loop.extent, size)):
         text = f"{loop.extent} >= {size}"
         step.refuse(

@@ -21,6 +21,7 @@ from tirlower.ir.stmt import AllocBuffer, Bind, Block, BufferStore, DeclBuffer, 
 from tirlower.poly.dataflow import covers
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.loops.bounds import bounds_stay
 from tirlower.schedule.memory.caches import has_blocks
 from tirlower.schedule.places import allocation_of, reading, writing
 from tirlower.schedule.sites import Change, Edit, Forward, Site
@@ -92,6 +93,7 @@ def _numbers(step: Step, word: str) -> list[int]:
 def _check(step: Step) -> Verdict:
     """What the pass will ask (:mod:`tirlower.analysis.pipeline_plan`): no dependence on an earlier stage is turned round."""
     site, loop, annotations = _plan(step)
+    bounds_stay(step, [loop])
     annotated = loop.with_(annotations=annotations)
     stmts = _statements(step, loop)
     stages, orders, _ = read_annotations(annotated, len(stmts))

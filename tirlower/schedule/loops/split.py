@@ -18,6 +18,7 @@ from tirlower.rewrite import loop_nests
 from tirlower.schedule.annotations import shared_out
 from tirlower.schedule.bindings import forward_predicated, predicated, with_simple_bindings
 from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.loops.bounds import bounds_stay
 from tirlower.schedule.sites import Change, Edit, Forward
 from tirlower.schedule.step import Step
 
@@ -55,6 +56,7 @@ def _check(step: Step) -> Verdict:
         step.refuse(f"the loop is bound to {loop.thread_tag}", loop, "bind after splitting")
     if step.facts.leaves(loop):
         step.refuse("a statement leaves the loop early, which would leave the inner loop alone", loop)
+    bounds_stay(step, [loop])
     factors, dtype = factors_of(step, str(loop.loop_var.dtype)), loop.loop_var.dtype
     names = step["names"]
     assert names is None or isinstance(names, (list, tuple))
