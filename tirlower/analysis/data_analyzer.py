@@ -86,7 +86,8 @@ class DataAnalyzer(Analyzer):
     def bind(self, var: Var, value: Expr | Range | int, allow_override: bool = False) -> None:
         """State what a variable is."""
         if isinstance(value, Range):
-            value = value.min if is_const_int(value.extent, 1) else self._opaque_range(value)
+            single = is_const_int(value.extent, 1) and side_effect(value.min) is Purity.PURE
+            value = value.min if single else self._opaque_range(value)
         if isinstance(value, Expr):
             self.wrapping.note(var, value)
             if self.wrapping.wraps(value):
@@ -97,9 +98,8 @@ class DataAnalyzer(Analyzer):
     def _opaque_range(self, value: Range) -> Range:
         ends = []
         for end in (value.min, value.extent):
-            made = self.opaque(end)
-            # What reads memory has this value here alone: no later question is about it.
-            ends.append(made if made is end or side_effect(end) is Purity.PURE else self.wrapping.unknown(end.dtype))
+            # What reads memory has this value here alone: it is read once, and another load may find another one.
+            ends.append(self.opaque(end) if side_effect(end) is Purity.PURE else self.wrapping.unknown(end.dtype))
         return value if ends[0] is value.min and ends[1] is value.extent else Range(*ends)
 
     def enter_constraint(self, condition: ExprLike) -> None:

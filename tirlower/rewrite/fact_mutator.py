@@ -57,7 +57,14 @@ class FactMutator(Mutator):
 
     @contextmanager
     def in_loop(self, var: Var, low: Expr, extent: Expr) -> Iterator[None]:
-        """Inside a loop its variable lies in its range. That the range is not empty is a fact only there."""
+        """Inside a loop its variable lies in its range. That the range is not empty is a fact only there. Bounds that read memory are
+        taken once, and another load may find another one: they say nothing."""
+        if not (side_effect(low) is side_effect(extent) is Purity.PURE):
+            with self.analyzer.constraint_scope(const(True, "bool")):
+                self.analyzer.forget(var)
+                with self.holding(build.ge(var, low)):
+                    yield
+            return
         runs = build.gt(extent, const(0, extent.dtype))
         if is_const_int(runs, 1):
             self.analyzer.bind(var, Range(low, extent), allow_override=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import accumulate
 
+from tirlower.analysis.purity import side_effect
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.ir import build
@@ -17,12 +18,13 @@ from tirlower.ir.buffer import Range
 from tirlower.ir.dtype import INT32, INT64, DataType
 from tirlower.ir.expr import BufferLoad, Expr, Var, const, is_const_int
 from tirlower.ir.functor import substitute
+from tirlower.ir.op import Purity
 from tirlower.ir.query import has, mentions
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.splice import as_scope
-from tirlower.ir.stmt import Block, For, ForKind, IfThenElse, Stmt
+from tirlower.ir.stmt import Bind, Block, For, ForKind, IfThenElse, Stmt
 
-__all__ = ["bind", "fuse", "guarded", "nest", "nested", "split", "strips"]
+__all__ = ["bind", "bounds_once", "fuse", "guarded", "nest", "nested", "split", "strips"]
 
 
 def nest(loops: Sequence[For], body: Stmt) -> Stmt:
@@ -109,6 +111,18 @@ def split(
     body = substitute(loop.body, {var: build.add(loop.min, index)})
     inside = build.lt(number, extent)
     return nest(loops, body if analyzer.can_prove(inside) else guard(body, inside))
+
+
+def bounds_once(loop: For) -> tuple[list[Stmt], For]:
+    """A loop with names for those of its bounds that read memory, and what binds them in front of it: a loop takes its bounds once, and
+    what is made of it takes them again."""
+    bound: list[Stmt] = []
+    changed: dict[str, Expr] = {}
+    for field, value in (("min", loop.min), ("extent", loop.extent)):
+        if side_effect(value) is not Purity.PURE:
+            changed[field] = name = Var(f"{loop.loop_var.name}_{field}", value.dtype, span=loop.span)
+            bound.append(Bind(name, value, span=loop.span))
+    return bound, loop.with_(**changed) if changed else loop
 
 
 def strips(

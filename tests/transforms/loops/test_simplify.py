@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.checking import check
+import tirlower as tl
+from tests.checking import check, executes_alike
+from tirlower.ir import IRModule
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import PassContext, Simplify
@@ -394,3 +396,34 @@ def f(B: T.Buffer((4,), "bool"), n: T.int32):
     for overflow, decided in (("wrap", False), ("none", True)):
         with PassContext(config={"tir.scalar_overflow": overflow}):
             assert ("T.bool(True)" in Simplify()(func).script()) is decided
+
+
+CHANGING = {
+    "the bound": "for i in range(N[0]):\n        if i < N[0]:\n            A[i] = A[i] + 1\n        N[0] = 3",
+    "the start": "for i in range(N[1], 16):\n        if i >= N[1]:\n            A[i] = A[i] + 1\n        N[1] = 9",
+    "a part of it": "for i in range(T.min(N[0], 16)):\n        if i < T.min(N[0], 16):\n            A[i] = A[i] + 1\n        N[0] = 3",
+    "a name": "n = T.bind(N[0])\n    N[0] = 2\n    for i in range(n):\n        if i < N[0]:\n            A[i] = A[i] + 1\n        N[0] = 3",
+    "in a loop": "for j in range(2):\n        for i in range(N[0], N[0] + N[1]):\n            A[i] = A[i] + 1\n            N[1] = N[1] - 1",
+    "written out": "for i in T.unroll(N[1], N[1] + 4):\n        A[i] = A[i] + 1\n        N[1] = 9",
+    "lanes": "for i in T.vectorized(T.min(N[0], 16)):\n        A[i] = A[i] + 1\n        if i == 0:\n            N[0] = 16",
+    "lanes behind": "for i in T.vectorized(N[1], T.min(N[0], 16)):\n        A[i] = A[i] + 1\n        if i == 5:\n            N[1] = 2",
+    "one iteration": "for i in range(N[1], N[1] + 1):\n        N[1] = 9\n        A[i] = A[i] + 1",
+}
+
+
+@pytest.mark.parametrize("which", CHANGING)
+def test_bounds_that_are_read_from_memory_say_nothing_once_it_changes(which: str) -> None:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), N: T.Buffer((2,), "int32")):
+    {CHANGING[which]}
+""")
+    inputs = [[np.arange(16, dtype="int32"), np.array(n, "int32")] for n in ((9, 3), (5, 5), (2, 9), (0, 1), (1, 4))]
+    executes_alike(func, Simplify()(IRModule({"f": func}))["f"], inputs=inputs)
+    for schedule in ("none", "auto"):
+        kernel = tl.build(func, schedule=schedule)
+        for given in inputs:
+            wanted, found = [one.copy() for one in given], [one.copy() for one in given]
+            tl.interpret(func, *wanted)
+            kernel(*found)
+            assert [one.tolist() for one in found] == [one.tolist() for one in wanted], (schedule, given[1])

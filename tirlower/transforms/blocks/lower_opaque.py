@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tirlower.analysis.purity import side_effect
 from tirlower.diagnostics import TransformError
 from tirlower.ir.annotations import BUFFER_DIM_ALIGN, numbers_of
 from tirlower.ir.expr import Expr, StringImm, Var, as_expr, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Substituter, Visitor
+from tirlower.ir.op import Purity
 from tirlower.ir.splice import as_scope, jumps_out, loop_inside, split_head
 from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, For, ForKind, IfThenElse, Seq, Stmt, seq
 from tirlower.rewrite.base import Fact, FuncPass, Stage
@@ -102,7 +104,9 @@ class _Lowerer(Substituter):
         notes = {key: self.map_attr(value) for key, value in op.annotations.items() if key != IRREGULAR}
         pragmas = [key for key in sorted(notes, reverse=True) if key.startswith("pragma_")]
         kept = {key: value for key, value in notes.items() if key not in pragmas}
-        known = is_const_int(extent, 1) and not notes and op.loop_var not in self.pragmatic
+        # A start that reads memory is read once: in the place of the variable it could be another one.
+        once = is_const_int(extent, 1) and side_effect(low) is Purity.PURE
+        known = once and not notes and op.loop_var not in self.pragmatic
         if known:
             self.vmap[op.loop_var] = low
         # A thread loop stays a launch of one thread; of another loop a break would leave the loop around instead.

@@ -33,7 +33,7 @@ from tirlower.ir.stmt import Assert, AttrStmt, BufferStore, Evaluate, For, ForKi
 from tirlower.ir.structural import structural_equal
 from tirlower.rewrite.base import Fact, FuncPass
 from tirlower.rewrite.context import PassContext
-from tirlower.rewrite.loop_nests import strips
+from tirlower.rewrite.loop_nests import bounds_once, strips
 from tirlower.rewrite.scalar_overflow import analyzer_of
 
 __all__ = ["UnrollLoop"]
@@ -194,7 +194,8 @@ class _Unroller(StmtMutator):
             self.loop_depth += 1
         trivial = self.options.auto_max_extent == 1 and serial and count <= 1
         if (wanted and self.explicit) or trivial:
-            return self._unroll(op, count)
+            named, once = bounds_once(op.with_(extent=const(count, op.extent.dtype)))
+            return as_scope(seq(*named, self._unroll(once, count)))
         if wanted and op.kind is not ForKind.UNROLLED:
             return op.with_(kind=ForKind.UNROLLED)
         return op

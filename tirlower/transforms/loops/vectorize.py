@@ -45,7 +45,7 @@ from tirlower.ir.stmt import (
 from tirlower.machine.target import Target
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
-from tirlower.rewrite.loop_nests import strips
+from tirlower.rewrite.loop_nests import bounds_once, strips
 from tirlower.rewrite.options import option
 from tirlower.rewrite.vectors.expressions import ExprVectorizer, depends_on
 from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of, reads_memory, some_lane
@@ -358,6 +358,9 @@ class _Loops(StmtMutator):
                 return self.generic(op)
             finally:
                 self.around.pop()
+        named, once = bounds_once(op)
+        if named:
+            return as_scope(seq(*named, self.visit(once)))
         extent, var = op.extent, op.loop_var
         fixed = isinstance(extent, IntImm)
         if isinstance(extent, IntImm):
