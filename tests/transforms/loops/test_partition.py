@@ -5,12 +5,13 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.checking import check
+import tirlower as tl
+from tests.checking import check, executes_alike
 from tirlower.analysis.undefined import undefined_vars
 from tirlower.arith import Analyzer
 from tirlower.diagnostics import TransformError
 from tirlower.interp import interpret
-from tirlower.ir import Evaluate, For, IfThenElse, Var, const, pre_order_visit
+from tirlower.ir import Evaluate, For, IfThenElse, IRModule, Var, const, pre_order_visit
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import (
@@ -581,3 +582,25 @@ def before(A: T.Buffer((48,), "int32"), n: T.int32):
         A[tx] = A[tx] * 10 + T.if_then_else(T.likely({condition}), T.int32(1), T.int32(0))
 """)
     check(LoopPartition(), before, inputs=[[np.zeros(48, "int32"), n] for n in (0, 1, 5, 48)])
+
+
+@pytest.mark.parametrize("bounds", ["N[0]", "N[1], N[0]", "T.min(N[0], 16)"])
+@pytest.mark.parametrize("condition", ["i < 4", "i >= 4", "i < N[1]", "i == 5"])
+def test_a_bound_that_the_body_changes_is_taken_once(bounds: str, condition: str) -> None:
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), N: T.Buffer((2,), "int32")):
+    for i in range({bounds}):
+        if T.likely({condition}):
+            A[i] = A[i] + 1
+        N[0] = 12
+        N[1] = 3
+""")
+    inputs = [[np.arange(16, dtype="int32"), np.array(n, "int32")] for n in ((9, 0), (2, 1), (5, 7), (16, 2), (0, 0))]
+    executes_alike(func, LoopPartition()(IRModule({"f": func}))["f"], inputs=inputs)
+    kernel = tl.build(func, schedule="none")
+    for given in inputs:
+        wanted, found = [one.copy() for one in given], [one.copy() for one in given]
+        tl.interpret(func, *wanted)
+        kernel(*found)
+        assert [one.tolist() for one in found] == [one.tolist() for one in wanted], given[1]

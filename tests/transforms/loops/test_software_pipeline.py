@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.checking import check
+from tests.checking import check, executes_alike
 from tirlower.diagnostics import TransformError
-from tirlower.ir import AllocBuffer, For, PrimFunc, Stmt, post_order_visit
+from tirlower.ir import AllocBuffer, For, IRModule, PrimFunc, Stmt, post_order_visit
 from tirlower.script import parse
 from tirlower.script import tir as T
 from tirlower.transforms import (
@@ -623,3 +623,18 @@ def test_a_mark_of_a_buffer_that_there_is_not() -> None:
 def test_a_loop_shorter_than_the_pipeline_leaves_no_block_that_never_runs(n: int) -> None:
     after = check(InjectSoftwarePipeline(), doubled(n, "[0, 3]"))
     assert "T.where(False)" not in after.script() and "T.where(T.bool(False))" not in after.script()
+
+
+def test_a_bound_that_a_stage_changes_is_taken_once() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32"), N: T.Buffer((1,), "int32")):
+    for i in T.serial(N[0], annotations={"software_pipeline_stage": [0, 1, 1], "software_pipeline_order": [0, 1, 2]}):
+        B = T.alloc_buffer((1,), "int32")
+        B[0] = A[i] * 2
+        C[i] = B[0] + 1
+        N[0] = 3
+""")
+    made = InjectSoftwarePipeline()(IRModule({"f": func}))["f"]
+    inputs = [[np.arange(16, dtype="int32"), np.zeros(16, "int32"), np.array([n], "int32")] for n in (0, 1, 2, 5, 16)]
+    executes_alike(func, made, inputs=inputs)

@@ -23,6 +23,7 @@ from tirlower.rewrite.base import Fact, FuncPass
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.decide import Decider, SizeBudget
 from tirlower.rewrite.fact_mutator import FactMutator
+from tirlower.rewrite.loop_nests import bounds_once
 
 __all__ = ["LoopPartition"]
 
@@ -204,7 +205,12 @@ class _Partitioner(FactMutator, StmtMutator):
         constant = isinstance(op.min, IntImm) and isinstance(op.extent, IntImm)
         wanted = not constant or hinted or self.options.partition_const_loop or op.loop_var in self.cuts
         if (wanted or op.kind is ForKind.THREAD_BINDING) and not jumps_out(op.body):
-            return self._loop(op, hinted)
+            named, once = bounds_once(op)
+            made = self._loop(once, hinted)
+            if not named:
+                return made
+            if not isinstance(made, For):
+                return as_scope(seq(*named, made))
         return super().visit_For(op)
 
     def _loop(self, op: For, hinted: bool) -> Stmt:

@@ -30,7 +30,7 @@ from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import mentions, statements
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.regions import block_access_regions
-from tirlower.ir.splice import DECLARATIONS, jumps_out
+from tirlower.ir.splice import DECLARATIONS, as_scope, jumps_out
 from tirlower.ir.stmt import (
     AllocBuffer,
     AllocConst,
@@ -45,11 +45,13 @@ from tirlower.ir.stmt import (
     IfThenElse,
     Seq,
     Stmt,
+    seq,
 )
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.double_buffer_marks import DOUBLE_BUFFER_SCOPE, doubled_buffer
 from tirlower.rewrite.fact_mutator import FactMutator
+from tirlower.rewrite.loop_nests import bounds_once
 from tirlower.rewrite.pipeline_async import Instance, Queues
 
 __all__ = ["InjectSoftwarePipeline"]
@@ -406,7 +408,9 @@ class _Injector(FactMutator, StmtMutator):
         made = super().visit_For(op)  # inner pipelines first: they become statements of outer ones
         if not isinstance(made, For) or not {STAGE, ORDER} & made.annotations.keys():
             return made
-        return _Pipeline(made, self).emit()
+        named, once = bounds_once(made)
+        emitted = _Pipeline(once, self).emit()
+        return as_scope(seq(*named, emitted)) if named else emitted
 
 
 class InjectSoftwarePipeline(FuncPass):
