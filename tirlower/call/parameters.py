@@ -8,7 +8,7 @@ from dataclasses import replace
 from tirlower.call.extents import Extent, extent_of
 from tirlower.call.signature import BufferParam, Param, ScalarParam, Signature
 from tirlower.diagnostics import LoweringError
-from tirlower.ir.annotations import IN_PLACE, NOALIAS, entries_of, mapping_of
+from tirlower.ir.annotations import IN_PLACE, entries_of, mapping_of
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.custom_datatype import storage_dtype
 from tirlower.ir.dtype import HANDLE, DataType, PointerType
@@ -39,10 +39,11 @@ def call_signature(
     chosen = set(written)
     data = {buffer.data for param, buffer in func.buffer_map.items() if names[param] in chosen}
     made, _ = signature_with_symbols(func.name, func, data, outputs, return_type(func))
-    if func.attrs.get(NOALIAS):  # a promise, but for what it leaves open
-        left = entries_of(func.attrs, IN_PLACE)
-        in_place = [pair for pair in in_place if tuple(pair) in left]
-    return apart(made, in_place)
+    pairs = [tuple(pair) for pair in in_place]
+    made, left = apart(made, pairs), entries_of(func.attrs, IN_PLACE)
+    if not left:
+        return made
+    return replace(made, left_open=apart(made, [pair for pair in pairs if pair in left]).in_place)
 
 
 def apart(signature: Signature, in_place: Iterable[Sequence[int]]) -> Signature:

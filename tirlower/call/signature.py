@@ -88,7 +88,8 @@ class Signature:
     ``outputs`` names the buffer parameters that a call does not pass: they are allocated and returned. ``returns`` is
     the dtype of the kernel's own return value, if it has one. ``apart`` says that the kernel was compiled for arrays
     that share no memory where one of them is written; calls with others need another version of it. The pairs
-    ``in_place`` (names) may be one array nevertheless, from the same address on.
+    ``in_place`` (names) may be one array nevertheless, from the same address on; of parameters that say ``noalias``
+    those that are ``left_open`` too.
 
     ``symbols`` (derived) are the symbolic dimensions in the order of their first bare occurrence (parameter order;
     shape, then strides, then elem_offset), which is their order as kernel arguments; a :class:`Sym` that names a scalar
@@ -110,6 +111,7 @@ class Signature:
     returns: str | None = None
     apart: bool = False
     in_place: frozenset[tuple[str, str]] = frozenset()
+    left_open: frozenset[tuple[str, str]] = frozenset()
     symbols: tuple[Sym, ...] = field(init=False)
     sites: tuple[BindSite, ...] = field(init=False)
 
@@ -169,7 +171,8 @@ class Signature:
     def may_coincide(self, a: BufferParam, b: BufferParam) -> bool:
         """Whether two of those buffers may be one array."""
         pairs = self.in_place
-        return (a.name, b.name) in pairs or (b.name, a.name) in pairs
+        found = [pair for pair in ((a.name, b.name), (b.name, a.name)) if pair in pairs]
+        return bool(found) and (not (a.noalias or b.noalias) or not self.left_open.isdisjoint(found))
 
     def _fail(self, message: str, help: str) -> LoweringError:
         return LoweringError(f"`{self.name}`: {message}", origin="call", help=help)
