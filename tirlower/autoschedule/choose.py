@@ -22,7 +22,7 @@ from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.work import instances
 from tirlower.diagnostics import ScheduleError, TransformError
-from tirlower.ir.annotations import ELSEWHERE, NOALIAS
+from tirlower.ir.annotations import ELSEWHERE, IN_PLACE, NOALIAS
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.machine.processor import Processor
 from tirlower.poly.same_values import at_most
@@ -120,7 +120,7 @@ class ScheduledFunction:
         assert isinstance(made, PrimFunc)
         if made is self.written or NOALIAS in self.written.attrs:
             return made
-        return made.without_attr(NOALIAS)
+        return made.without_attr(NOALIAS).without_attr(IN_PLACE)
 
 
 @dataclass(frozen=True, eq=False)
