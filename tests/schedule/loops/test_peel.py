@@ -204,7 +204,8 @@ def test_what_must_not_run_again() -> None:
     refused(once, lambda sch: sch.peel("i", beyond=4, tail="shift"))
     even = UPDATE.format(extent=8, body="C[i] = C[i] + i")  # of whole parts none runs twice
     sch = tl.Schedule(parse(even), debug_mask="all")
-    sch.peel("i", beyond=4, tail="shift")
+    kept, last = sch.peel("i", beyond=4, tail="shift")
+    assert [str(sch.get(kept).extent), str(sch.get(last).min), str(sch.get(last).extent)] == ["4", "4", "4"]
     executes_alike(parse(even), sch.mod["main"])
 
 
@@ -230,6 +231,7 @@ def test_sizes_of_64_bits() -> None:
     func = parse(SUMS.format(low="2", extent="n", dtype="int64", body=PLAIN))
     sch = tl.Schedule(func)
     sch.specialize(sch.loop("i"), "n >= 5")
-    sch.peel("i#0", beyond=5, tail="shift")
+    _, last = sch.peel("i#0", beyond=5, tail="shift")
+    assert sch.get(last).extent.value == 5 and sch.get(last).extent.dtype == "int64"
     a, c = np.ones((16, 8), np.float32), np.zeros(24, np.float32)
     executes_alike(func, sch.mod["main"], inputs=[[a, c, n] for n in (0, 4, 5, 6, 9, 10, 21)])

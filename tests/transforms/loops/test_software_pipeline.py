@@ -636,5 +636,6 @@ def f(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32"), N: T.Buffer((1,)
         N[0] = 3
 """)
     made = InjectSoftwarePipeline()(IRModule({"f": func}))["f"]
+    assert str(made).count("N[0]") == 1 + str(made).count("N[0] = 3"), "read once"
     inputs = [[np.arange(16, dtype="int32"), np.zeros(16, "int32"), np.array([n], "int32")] for n in (0, 1, 2, 5, 16)]
     executes_alike(func, made, inputs=inputs)
