@@ -25,6 +25,7 @@ from tirlower.arith import (
     union_lower_bound,
     union_sets,
 )
+from tirlower.arith.bounds import is_index_type
 from tirlower.ir import (
     BufferLoad,
     BufferStore,
@@ -294,3 +295,32 @@ def test_the_interval_around_the_lanes_of_a_vector():
     assert IntSet.vector(ir.Broadcast(x, 4)).min_value is x and IntSet.vector(x).is_single_point()
     assert IntSet.vector(ir.Ramp(u, ir.const(1, "uint8"), 4)).is_everything()  # its lanes may wrap
     assert IntSet.vector(ir.Ramp(x, x, 4)).is_everything() and IntSet is IntervalSet
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32"])
+@pytest.mark.parametrize("name", ["shift_right", "shift_left", "add", "sub", "mul"])
+def test_ends_past_a_type(name: str, dtype: str) -> None:
+    """Data of a narrow type wraps; the values of an index are those that its type holds."""
+    x = Var("x", dtype)
+    least, most = x.dtype.min_value, x.dtype.max_value
+    exact = {
+        "add": int.__add__,
+        "sub": int.__sub__,
+        "mul": int.__mul__,
+        "shift_right": int.__rshift__,
+        "shift_left": int.__lshift__,
+    }
+    counts = range(x.dtype.bits) if "shift" in name else [0, 1, 3, 5, most, most - 3, most // 2, most // 4 + 1]
+    for low, count in itertools.product({max(least, -5), 0, most - 11, most // 2}, counts):
+        step = ir.build.__dict__[name](x, ir.const(count, dtype))
+        found = eval_set(step, {x: Range(ir.const(low, dtype), ir.const(12, dtype))}, Analyzer())
+        for value in range(low, low + 12):
+            made = exact[name](value, count)
+            if not is_index_type(x.dtype):
+                made = ir.wrap_int(made, x.dtype)
+            elif not least <= made <= most:
+                continue
+            shown = f"{step} at {value} is {made}, outside {found}"
+            for end, sign in ((found.min_value, 1), (found.max_value, -1)):
+                at = None if end is None else evaluate(end, {})
+                assert at is None or isinstance(at, NoValue) or sign * at <= sign * made, shown

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from tirlower import ir
+from tirlower.arith import intervals
 from tirlower.arith.arguments import list_of
 from tirlower.arith.bounds import MAX_CHOICE_DEPTH, is_index_type
 from tirlower.arith.conditions import negated
 from tirlower.arith.narrow_domains import clips
 from tirlower.diagnostics import TirError
-from tirlower.ir import Expr, IntImm, Range, Var, as_expr, build, is_const_int
+from tirlower.ir import INT32, DataType, Expr, IntImm, Range, Var, as_expr, build, is_const_int
 from tirlower.ir.build import BinaryBuilder
 from tirlower.ir.expr import ExprLike
 from tirlower.ir.op import Op
@@ -178,6 +179,19 @@ def _pick(analyzer: Analyzer, choose: BinaryBuilder, a: Expr | None, b: Expr | N
 _ITE = Op.get("tir.if_then_else")
 _SAME = (Op.get("tir.likely"), Op.get("tir.ignore_loop_partition"))
 _SHIFTS = (Op.get("tir.shift_right"), Op.get("tir.shift_left"))
+_EXACT: dict[object, Callable[[intervals.Bound, intervals.Bound], intervals.Bound]] = {
+    ir.Add: intervals.add,
+    ir.Sub: intervals.subtract,
+    ir.Mul: intervals.multiply,
+    _SHIFTS[1]: intervals.shift_left,
+}
+
+
+def _power(dtype: DataType, count: Expr) -> IntervalSet | None:
+    """What a shift by a constant multiplies or divides by, None where the type does not hold it."""
+    if not isinstance(count, IntImm) or not 0 <= count.value < dtype.bits or 1 << count.value > dtype.max_value:
+        return None
+    return IntervalSet.single_point(IntImm(dtype, 1 << count.value))
 
 
 class SetEvaluator:
@@ -295,6 +309,8 @@ class SetEvaluator:
         if parts and all(part.is_single_point() for part in parts) and kind is not ir.Ramp and not op.dtype.is_vector:
             if not chooses and kind is not ir.Let:
                 return self._point(op, parts)
+        if self._leaves_its_type(op, parts):
+            return self._constant_bounds(op)
         if kind is ir.Add or kind is ir.Sub:
             a, b = parts
             first, second = (b.min_value, b.max_value) if kind is ir.Add else (b.max_value, b.min_value)
@@ -319,12 +335,33 @@ class SetEvaluator:
             return self._ramp(op, *parts)
         if kind is ir.Broadcast or kind is ir.Let or (op.__class__ is ir.Call and op.op in _SAME):
             return parts[0]
-        if op.__class__ is ir.Call and parts and op.op in _SHIFTS and isinstance(op.args[1], IntImm):
-            factor = IntervalSet.single_point(IntImm(op.dtype, 1 << op.args[1].value))
+        if op.__class__ is ir.Call and parts and op.op in _SHIFTS and (factor := _power(op.dtype, op.args[1])):
             return self._product(parts[0], factor) if op.op is _SHIFTS[1] else self._floordiv(parts[0], factor)
         if mentions(op, self._domains):
             return self._constant_bounds(op)
         return IntervalSet.single_point(op)
+
+    def _leaves_its_type(self, op: Expr, parts: list[IntervalSet]) -> bool:
+        """Whether an operation on the ends may wrap: data does, and of an index no constant says what lies past its type."""
+        dtype = op.dtype
+        exact = _EXACT.get(op.op if op.__class__ is ir.Call else op.__class__)
+        if exact is None or dtype is INT32 or not parts or not dtype.is_integral or dtype.is_vector:
+            return False
+        bounds: list[intervals.Bound] = []
+        for part in parts:
+            ends = (part.min_value, part.max_value)
+            if is_index_type(dtype):
+                known = [end.value if isinstance(end, IntImm) else 0 for end in ends]
+                bounds.append((known[0], known[1]))
+            else:
+                first, last = (
+                    intervals.EVERYTHING if end is None else self._analyzer.const_int_bound(end).ends for end in ends
+                )
+                bounds.append((max(first[0], dtype.min_value), min(last[1], dtype.max_value)))
+        if op.__class__ is ir.Call:
+            bounds.append(self._analyzer.const_int_bound(op.args[1]).ends)
+        least, most = exact(*bounds)
+        return least < dtype.min_value or most > dtype.max_value
 
     def _constant_bounds(self, op: Expr) -> IntervalSet:
         """What the type and the facts say of an expression that cannot be followed."""
