@@ -74,6 +74,12 @@ SILENT = [
     "for i in range(9):\n    T.evaluate(T.assume(i < 8))\n    A[i] = 1",
     "for i in range(4):\n    for j in range(4):\n        if i + j < 8:\n            A[i + j] = 1",
     "while A[0] < 3:\n    A[9] = 1",
+    # What a loop's bounds load, nobody knows.
+    "for i in range(B[0, 0]):\n    A[i] = 1",
+    "for i in range(B[0, 0], 8):\n    A[T.min(i, 7)] = 1",
+    "for i in range(B[0, 0], B[0, 0] + 3):\n    for j in range(i, 8):\n        A[T.truncmod(j, 6)] = 1",
+    # Each part reaches its ends, and not the sum of them.
+    "for i in range(x):\n    A[(i % 8) - (i % 8) // 2] = 1",
 ]
 
 

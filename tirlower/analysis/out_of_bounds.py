@@ -111,7 +111,6 @@ class _Finder(Visitor):
             stack.enter_context(
                 self.analyzer.constraint_scope(const(True, "bool") if isinstance(runs, IntImm) else runs)
             )
-            self.analyzer.bind(op.loop_var, Range(op.min, op.extent), allow_override=True)
             self._know_range(op.loop_var, Range(op.min, op.extent))
             with self.place(Loop(op.loop_var, op.min, op.extent)):
                 self.visit(op.body)
@@ -163,6 +162,9 @@ class _Finder(Visitor):
                     known.add(var)
 
     def _know_range(self, var: Var, domain: Range) -> None:
+        if any(side_effect(end) is not Purity.PURE for end in (domain.min, domain.extent)):
+            return  # its range is data, as that of an index that is loaded
+        self.analyzer.bind(var, domain, allow_override=True)
         self.bounded.add(var)
         if used_by([domain.min, domain.extent]) <= self.numbers:
             self.numbers.add(var)
@@ -176,7 +178,6 @@ class _Finder(Visitor):
         # What follows from domains that are not empty holds inside the block.
         with self.analyzer.constraint_scope(const(True, "bool")):
             for it in op.iters:
-                self.analyzer.bind(it.var, it.domain, allow_override=True)
                 self._know_range(it.var, it.domain)
                 if it.value is None:
                     self.steps.append(Loop(it.var, it.domain.min, it.domain.extent))
@@ -293,11 +294,25 @@ class _Finder(Visitor):
             # Something not known decides whether the access runs: outside in all iterations, or not certain.
             wholly = build.logical_or(build.lt(index, const(0, index.dtype)), build.ge(index, extent))
             return self.analyzer.can_prove(wholly)
-        if not all(v in self.bounded for v in used_by([low, high]) - used_by([extent])):
+        if not used_by([index, low, high]) - used_by([extent]) <= self.bounded:
             return False
+        if not _once(self.analyzer.simplify(index)):
+            return False  # ``i % 4 - i % 4 // 2`` does not reach the ends that its parts have
         return self.analyzer.can_prove(build.lt(low, const(0, low.dtype))) or self.analyzer.can_prove(
             build.ge(*build.match_types(high, extent))
         )
+
+
+def _once(index: Expr) -> bool:
+    """Whether each variable stands in one place: what its range gives for the parts, their combinations reach."""
+    mentioned: list[Var] = []
+    stack = [index]
+    while stack:
+        op = stack.pop()
+        if isinstance(op, Var):
+            mentioned.append(op)
+        stack += op.children()
+    return len(mentioned) == len(set(mentioned))
 
 
 def _ends(index: Expr) -> list[Expr]:
