@@ -595,3 +595,25 @@ def test_native_code(split: int) -> None:
         c = np.zeros_like(a)
         kernel(a, c)
         np.testing.assert_array_equal(c, a[:, ::-1] * np.float32(2) + np.float32(1))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("bounds", ["N[0]", "N[1], N[0]", "N[1], N[1] + 4"])
+@pytest.mark.parametrize("store", ["N[0] = 3", "N[1] = N[1] + 1", "N[0] = N[0] - 1"])
+def test_a_loop_takes_its_bounds_once(bounds: str, store: str, split: int) -> None:
+    before = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32"), N: T.Buffer((2,), "int32")):
+    for i in range({bounds}):
+        B = T.alloc_buffer((8,), "int32")
+        with T.attr(B.data, "double_buffer_scope", 1):
+            for j in range(8):
+                B[j] = A[i * 8 + j]
+        for j in range(8):
+            C[i * 8 + j] = B[j] + 1
+        {store}
+""")
+    inputs = [
+        [np.arange(64, dtype=np.int32), np.zeros(64, np.int32), np.array([count, 1], np.int32)] for count in (2, 5, 6)
+    ]
+    check(InjectDoubleBuffer(split_loop=split), before, inputs=inputs)

@@ -358,9 +358,6 @@ class _Loops(StmtMutator):
                 return self.generic(op)
             finally:
                 self.around.pop()
-        named, once = bounds_once(op)
-        if named:
-            return as_scope(seq(*named, self.visit(once)))
         extent, var = op.extent, op.loop_var
         fixed = isinstance(extent, IntImm)
         if isinstance(extent, IntImm):
@@ -372,6 +369,9 @@ class _Loops(StmtMutator):
                 span=op.span,
                 help="split the loop by a constant and vectorize the inner part",
             )
+        named, once = bounds_once(op)
+        if named:
+            return as_scope(seq(*named, self.visit(once)))
         if op.annotations.get(REDUCTION):
             raise TransformError(
                 f"the vectorized loop {var.name!r} carries reductions, whose updates lanes in step would lose",

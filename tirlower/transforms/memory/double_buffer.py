@@ -42,6 +42,7 @@ from tirlower.rewrite.double_buffer_marks import (
     marked_loops,
 )
 from tirlower.rewrite.fact_mutator import FactMutator
+from tirlower.rewrite.loop_nests import bounds_once
 from tirlower.rewrite.options import integer, option
 
 __all__ = ["InjectDoubleBuffer"]
@@ -370,7 +371,9 @@ class _Injector(FactMutator, StmtMutator):
         for entry in marked:
             if not entry.inside and entry.copied is not None:
                 self.enlarged[entry.data] = entry.copied.enlarged
-        return _Loop(made, marked, self.analyzer, self.split).emit()
+        named, once = bounds_once(made)
+        emitted = _Loop(once, marked, self.analyzer, self.split).emit()
+        return as_scope(seq(*named, emitted)) if named else emitted
 
     def visit_Seq(self, op: Seq) -> Stmt:
         made = super().visit_Seq(op)
