@@ -78,8 +78,9 @@ SILENT = [
     "for i in range(B[0, 0]):\n    A[i] = 1",
     "for i in range(B[0, 0], 8):\n    A[T.min(i, 7)] = 1",
     "for i in range(B[0, 0], B[0, 0] + 3):\n    for j in range(i, 8):\n        A[T.truncmod(j, 6)] = 1",
-    # Each part reaches its ends, and not the sum of them.
-    "for i in range(x):\n    A[(i % 8) - (i % 8) // 2] = 1",
+    "y: T.int32 = B[0, 0]\nfor i in range(y):\n    A[T.truncmod(i + y, 6)] = 1",
+    # Each part reaches its ends, and not their difference.
+    "for i in range(x):\n    A[i % 8 - i % 4] = 1",
 ]
 
 

@@ -79,6 +79,8 @@ class _Finder(Visitor):
         self.found: list[OutOfBounds] = []
         self.bounded: set[Var] = set()
         """What has a range: loop variables, iterators, and variables that depend on those only."""
+        self.data: set[Var] = set()
+        """What is loaded, and what has its value or its range from that."""
         self.numbers: set[Var] = set()
         """Those of them whose range is of numbers."""
         self.span: Span | None = None
@@ -155,15 +157,23 @@ class _Finder(Visitor):
                 facts.enter_context(self.analyzer.constraint_scope(fact))
 
     def _bind(self, var: Var, value: Expr) -> None:
+        if self._is_data(value):
+            self.data.add(var)
         if side_effect(value) is Purity.PURE:
             self.analyzer.bind(var, value, allow_override=True)
             for known in (self.bounded, self.numbers):
                 if used_by([value]) <= known:
                     known.add(var)
 
+    def _is_data(self, *values: Expr) -> bool:
+        return not used_by(values).isdisjoint(self.data) or any(
+            side_effect(value) is not Purity.PURE for value in values
+        )
+
     def _know_range(self, var: Var, domain: Range) -> None:
-        if any(side_effect(end) is not Purity.PURE for end in (domain.min, domain.extent)):
-            return  # its range is data, as that of an index that is loaded
+        if self._is_data(domain.min, domain.extent):
+            self.data.add(var)
+            return
         self.analyzer.bind(var, domain, allow_override=True)
         self.bounded.add(var)
         if used_by([domain.min, domain.extent]) <= self.numbers:
@@ -331,9 +341,9 @@ def find_out_of_bounds(func: PrimFunc) -> list[OutOfBounds]:
     """The accesses of a function whose index leaves its dimension, in the order of evaluation.
 
     An index is reported when an iteration is found in which it is outside (``iteration``; loops of constant extents are
-    searched, the conditions around the access respected), or when its bounds are outside and the loops around it depend
-    on symbolic sizes. An index that may only be outside for some value of an argument, or that is loaded, is not
-    reported; nor are accesses with a mask, and addresses that are taken and not accessed. An empty list is therefore no
+    searched, the conditions around the access respected), or when its bounds are outside, no variable standing twice in
+    it, and the loops around it depend on symbolic sizes. An index that may only be outside for some value of an argument,
+    or that is loaded or runs over what is, is not reported; nor are accesses with a mask, and addresses that are taken and not accessed. An empty list is therefore no
     proof that all accesses are inside.
 
     >>> from tirlower.script import parse
