@@ -342,9 +342,9 @@ def find_out_of_bounds(func: PrimFunc) -> list[OutOfBounds]:
 
     An index is reported when an iteration is found in which it is outside (``iteration``; loops of constant extents are
     searched, the conditions around the access respected), or when its bounds are outside, no variable standing twice in
-    it, and the loops around it depend on symbolic sizes. An index that may only be outside for some value of an argument,
-    or that is loaded or runs over what is, is not reported; nor are accesses with a mask, and addresses that are taken and not accessed. An empty list is therefore no
-    proof that all accesses are inside.
+    it, and the loops around it depend on symbolic sizes. An index that may only be outside for some value of an
+    argument, or that is loaded or runs over what is, is not reported; nor are accesses with a mask, and addresses that
+    are taken and not accessed. An empty list is therefore no proof that all accesses are inside.
 
     >>> from tirlower.script import parse
     >>> for one in find_out_of_bounds(parse('''

@@ -342,7 +342,7 @@ class SetEvaluator:
         return IntervalSet.single_point(op)
 
     def _leaves_its_type(self, op: Expr, parts: list[IntervalSet]) -> bool:
-        """Whether an operation on the ends may wrap: data does, and of an index no constant says what lies past its type."""
+        """Whether an operation on the ends may wrap: data does, and no constant says where an index past its type is."""
         dtype = op.dtype
         exact = _EXACT.get(op.op if op.__class__ is ir.Call else op.__class__)
         if exact is None or dtype is INT32 or not parts or not dtype.is_integral or dtype.is_vector:
