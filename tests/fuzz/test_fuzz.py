@@ -31,7 +31,7 @@ def test_many_random_programs() -> None:
 def test_a_seed_makes_one_program_and_every_shape_occurs() -> None:
     programs = [generate(seed) for seed in range(200)]
     assert all(one.text == generate(one.seed).text for one in programs[:20])
-    assert {shape for one in programs for shape in one.shape.split("+")} == {*SHAPES, "free"}
+    assert {shape for one in programs for shape in one.shape.split("+")} == {*SHAPES, "free", "moving"}
     kinds = "\n".join(one.text for one in programs)
     for form in ("T.vectorized", "T.parallel", "T.unroll", "while ", "T.block", "T.init", "T.decl_buffer", "T.match_buffer(",
                  "T.where", "T.likely", "assert ", "strides=", "'float16'", "'bfloat16'", "'bool'", "T.int64"):  # fmt: skip
@@ -63,6 +63,14 @@ def test_a_wrong_pass_is_found_and_reduced(monkeypatch: pytest.MonkeyPatch) -> N
     reduced = failure.program.partition("--- reduced")[2]
     assert reduced.count("O0[") == 1 and reduced.count("\n") < failure.program.count("\n") / 2
     assert "--seed 3 --count 1" in str(failure)
+
+
+def test_bounds_that_are_taken_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIRLOWER_CACHE", "off")  # what it builds wrong is for nobody else
+    run_one(5_000_151, native=True)
+    monkeypatch.setattr("tirlower.transforms.loops.unroll.bounds_once", lambda loop: ([], loop))
+    with pytest.raises(Failure, match="native code"):
+        run_one(5_000_151, native=True)
 
 
 def test_a_process_that_dies_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

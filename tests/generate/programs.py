@@ -8,6 +8,7 @@ serial loops.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,8 +39,15 @@ class Writer(Loops):
         self.header()
         if self.rng.random() < 0.12:
             self.table()
+        # Drawn apart: programs without such a loop are what they are.
+        moving = random.Random(f"moving bounds of {seed}")
+        place = moving.choice(("first", "last", "both")) if moving.random() < 0.12 else ""
+        if place in ("first", "both"):
+            self.moving()
         for _ in range(self.rng.choice((1, 2, 2, 3))):
             self.stage()
+        if place in ("last", "both"):
+            self.moving()
         return Program(seed, "+".join(self.used), "\n".join(self.lines) + "\n", self.values.inexact)
 
     def table(self) -> None:
@@ -419,6 +427,82 @@ class Writer(Loops):
                 self.nest([rng.choice((1, 2, 3))], [], lambda _: self.line(
                     f"{values.access(target)} = {values.value(target.dtype, 1)}"), False)  # fmt: skip
             self.line(f"{counter}[0] = {counter}[0] + 1")
+
+        self.inner(body)
+
+    def moving(self) -> None:
+        """Loops whose bounds are read from memory that their bodies write: each takes them once, at its beginning."""
+        rng, values = self.rng, self.values
+        self.used.append("moving")
+        memory = Buf(self.name("m"), (8,), "int32", local=True)
+        self.begin(memory)
+        fill = self.name("i")
+        self.line(f"for {fill} in range({self.lit(8)}):")
+        self.inner(lambda: self.line(f"{memory.name}[{fill}] = {values.value('int32', 1)} % {rng.choice((3, 5, 9))}"))
+        values.bufs.append(memory)
+        for _ in range(rng.choice((1, 1, 2))):
+            self.moving_loop(memory, 2)
+        target = rng.choice(self.outputs)
+        if all(isinstance(extent, int) for extent in target.shape):
+            for at in rng.sample(range(8), 3):
+                kept = f"{memory.name}[{self.lit(at)}]"
+                kept = f"{kept} > 3" if target.dtype == "bool" else f"T.Cast('{target.dtype}', {kept})"
+                self.line(f"{values.access(target)} = {kept}")
+
+    def moving_loop(self, memory: Buf, depth: int) -> None:
+        """One such loop: its elements are below 9 before each, and so are the loop's iterations."""
+        rng, values = self.rng, self.values
+        loop = self.name("i")
+        at = rng.choice(
+            [self.lit(rng.randrange(8)), *(f"T.min({one.name}, {self.lit(7)})" for one in values.ints if one.low == 0)]
+        )
+        datum = f"{memory.name}[{at}]"
+        bound = datum if not self.wide else f"T.Cast('int64', {datum})"
+        form = rng.random()
+        if form < 0.2:
+            # Each iteration writes an element of its own, one of them that of the bound.
+            if rng.random() < 0.5:
+                self.line(f"for {loop} in T.parallel(T.min({bound}, {self.lit(8)})):")
+            else:
+                first, lanes = f"T.min({bound}, {self.lit(4)})", rng.choice((1, 2, 3, 4))
+                self.line(f"for {loop} in T.vectorized({first}, {first} + {self.lit(lanes)}):")
+            value = rng.choice((f"{rng.randint(0, 8)}", f"T.Cast('int32', {loop})"))
+            self.inner(lambda: self.line(f"{memory.name}[{loop}] = {value}"))
+            return
+        if form < 0.4:
+            extent = rng.choice((1, 1, 2, 3))
+            ranged = f"T.{rng.choice(('unroll', 'serial'))}({bound}, {bound} + {self.lit(extent)})"
+            high = 8 + extent
+        elif form < 0.6:
+            high = rng.choice((2, 4, 8))
+            ranged = f"range({bound}, {self.lit(high)})"
+        else:
+            high = 8
+            ranged = f"range({bound})"
+        self.line(f"for {loop} in {ranged}:")
+
+        def body() -> None:
+            values.ints.append(Index(loop, 0, high))
+            target = rng.choice(self.outputs)
+            place = rng.choice((at, at, self.lit(rng.randrange(8)), f"T.min({loop}, {self.lit(7)})"))
+
+            def guarded() -> None:
+                self.line(f"if {loop} {rng.choice(('<', '<', '>=', '=='))} {bound}:")
+                self.inner(store)
+
+            def store() -> None:
+                if values.readable(target):
+                    self.line(f"{values.access(target)} = {values.value(target.dtype, 1)}")
+
+            def moved() -> None:
+                value = rng.choice((f"{rng.randint(0, 8)}", f"{values.value('int32', 1)} % {rng.choice((3, 5, 9))}"))
+                self.line(f"{memory.name}[{place}] = {value}")
+
+            parts = [moved, guarded, store]
+            if depth > 1:
+                parts.append(lambda: self.moving_loop(memory, depth - 1))
+            for part in rng.sample(parts, rng.randint(2, len(parts))):
+                part()
 
         self.inner(body)
 

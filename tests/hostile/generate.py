@@ -91,6 +91,9 @@ class _Writer:
         """The type of what is moved."""
         self.call = rng.random() < 0.25
         self.arrays = ["A", "B", "O"]
+        self.moving = random.Random(f"moving bounds of {seed}")
+        """Decides where loops stand whose bodies write their bounds, apart: programs without them are what they are."""
+        self.moves = self.moving.random() < 0.25
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
@@ -323,7 +326,9 @@ class _Writer:
         kind = rng.random()
         var = self.name("i")
         names = list(self.names)
-        if kind < 0.3:
+        if self.moves and self.moving.random() < 0.6:
+            self.moving_bound(var)
+        elif kind < 0.3:
             self.line(f"for {var} in range({self.extent_of_arrays()}):")
             self.nested(var, lambda: self.body(rng.choice((1, 1, 2))))
         elif kind < 0.5:
@@ -339,6 +344,42 @@ class _Writer:
             self.line(f"for {var} in T.unroll({rng.choice((2, 3, 4))}):")
             self.nested(var, lambda: self.body(1))
         self.names = names
+
+    def moving_bound(self, var: str) -> None:
+        """A loop whose bounds are read from memory that its body writes: it takes them once, at its beginning."""
+        rng, size = self.moving, self.size
+        at = rng.choice([*(f"{loop} % {size}" for loop in self.loops), *map(str, range(size))])
+        top = self.literal(size if rng.random() < 0.6 else size - 3)
+        bound = self.index32(rng.choice((f"T.max(T.min(X[{at}], {top}), {self.literal(0)})", f"X[{at}] % {top}")))
+        far, form = str(size), rng.random()
+        if form < 0.15 and not self.loops:
+            # Each lane writes an element of its own, one of them that of the bound.
+            self.line(f"for {var} in T.{rng.choice(('vectorized', 'parallel'))}({bound}):")
+            self.nested(var, lambda: self.line(f"X[{var}] = {self.literal(self.hostile())}"))
+            return
+        if form < 0.35:
+            bound = bound.replace(top, self.literal(size - 3))
+            self.line(f"for {var} in T.unroll({bound}, {bound} + {rng.choice((1, 2, 3))}):")
+        elif form < 0.55:
+            self.line(f"for {var} in range({bound}, {far}):")
+        else:
+            name = bound
+            if rng.random() < 0.3:
+                name = self.name("b")
+                self.line(f"{name}: T.int32 = {bound}")
+            self.line(f"for {var} in range({name}):")
+
+        def write() -> None:
+            place = rng.choice((at, at, str(rng.randrange(size)), f"T.min({var}, {size - 1})"))
+            parts = [
+                lambda: self.line(f"X[{place}] = {self.value(1) if rng.random() < 0.5 else self.literal(self.hostile())}"),
+                lambda: self.line(f"if {var} {rng.choice(('<', '>=', '=='))} {bound}:\n{'    ' * (self.depth + 1)}{self.moved('O', self.place())} = {self.moved('A', self.place())}"),
+                lambda: self.body(1),
+            ]  # fmt: skip
+            for part in rng.sample(parts, rng.choice((2, 3))):
+                part()
+
+        self.nested(var, write)
 
     def extent_of_arrays(self) -> str:
         return "n" if self.symbolic else str(self.size)

@@ -59,7 +59,7 @@ def test_a_seed_makes_one_program_and_every_form_occurs() -> None:
     assert all(one.text == generate(one.seed).text for one in programs[:20])
     texts = "\n".join(one.text for one in programs)
     for form in ("T.vectorized", "T.parallel", "T.unroll", "Module.f(", "decl_buffer", "strides=", "T.abs", "T.shift_left", '"n"',
-                 "T.if_then_else", "T.Select", "T.uint64", "T.int8", "T.bind", " % ", " // "):  # fmt: skip
+                 "T.if_then_else", "T.Select", "T.uint64", "T.int8", "T.bind", " % ", " // ", "range(T.max(T.min(X["):  # fmt: skip
         assert form in texts, form
     assert any(call.aliased for one in programs for call in one.calls)
     for each in programs[:60]:
@@ -124,6 +124,13 @@ def test_wrong_values_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     program = made("    O[1] = A[s]\n", 3)
     assert one(program) == []
     monkeypatch.setattr(tl, "interpret", lambda func, *args: (real(func, *args), args[2].__setitem__(1, 77)))
+    assert kind_of(one(program)) == "values"
+
+
+def test_bounds_that_are_taken_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = generate(17_000_060)
+    assert one(program) == []
+    monkeypatch.setattr("tirlower.transforms.loops.unroll.bounds_once", lambda loop: ([], loop))
     assert kind_of(one(program)) == "values"
 
 

@@ -15,6 +15,8 @@ __all__ = ["FEATURES", "generate"]
 C0, C1 = ("c", 0), ("c", 1)
 BLOCKS = 0.3
 """How many programs have reduction blocks."""
+MOVING = 0.12
+"""How many programs have loops whose bounds are data that their bodies mostly write."""
 HUGE = 1000
 FEATURES = {
     "symbols": 0.2, "views": 0.35, "pointers": 0.2, "jumps": 0.12, "allocations": 0.2, "calls": 0.12, "bits": 0.18,
@@ -46,6 +48,10 @@ class _Maker:
         """Decides where blocks stand, apart: programs without them are what they are."""
         if "blocks" not in without and self.blocks.random() < BLOCKS:
             self.on.add("blocks")
+        self.moving = random.Random(f"moving bounds of {seed}")
+        """Decides where the bounds of a loop are data, apart as well."""
+        if "moving" not in without and self.moving.random() < MOVING:
+            self.on.add("moving")
         self.lets: list[str] = []
         if "calls" in self.on:
             value = rng.choice([
@@ -248,12 +254,39 @@ class _Maker:
             )
         else:
             stop = con(start[1] + rng.choice([0, 1, 2, 3, 4, 4, 5, 6, -1]))
+        bound: Expr = ()
+        if "moving" in self.on and self.moving.random() < 0.6:
+            bound, start, stop = self.datum()
         self.loops.append(var)
         plain = all(part[0] == "c" or part[1] in self.scalars for part in (start, stop))
         self.extents[var] = (start, stop) if plain else None
         inner = self.body(depth + 1, rng.choice([1, 1, 2, 2, 3]))
+        if bound:
+            inner = self.moved(var, bound, start if _mentions(start, bound) else stop, inner)
         self.loops.pop()
         return ("for", var, "serial", start, stop, False, inner)
+
+    def datum(self) -> tuple[Expr, Expr, Expr]:
+        """An element that bounds a loop, and the start and stop of the loop."""
+        rng, self.rng = self.moving, self.moving
+        element = self.load()
+        self.rng = self.drawn
+        top = con(rng.choice([2, 3, 4, 6]))
+        bound = rng.choice([("%", element, top), ("min", ("max", element, C0), top)])
+        if rng.random() < 0.25:
+            return element, bound, ("+", bound, con(rng.choice([1, 2, 3])))
+        return element, *((bound, top) if rng.random() < 0.25 else (C0, bound))
+
+    def moved(self, var: str, element: Expr, bound: Expr, inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The body of such a loop, mostly with a store to the element, now and then under a condition on its bound."""
+        rng = self.moving
+        if rng.random() < 0.3:
+            inner = (("if", ("cmp", rng.choice(["<", ">=", "=="]), ("v", var), bound), inner, ()),)
+        if rng.random() < 0.75:
+            at = (("v", var), *element[2][1:]) if rng.random() < 0.3 else element[2]
+            stored: Stmt = ("st", element[1], at, con(rng.randint(-1, 5)))
+            inner = (stored, *inner) if rng.random() < 0.3 else (*inner, stored)
+        return inner
 
     def store(self) -> Stmt:
         name, dims = self.rng.choice(self.buffers)

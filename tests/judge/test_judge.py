@@ -18,7 +18,7 @@ from tests.judge.arithmetic import Meaningless
 from tests.judge.evaluate import TooLong, run_program
 from tests.judge.generate import generate
 from tests.judge.judge import judge, serial
-from tests.judge.program import Buf, Program, print_program
+from tests.judge.program import Buf, Program, print_program, statements
 from tests.judge.rewrite import questions
 from tests.judge.runner import WRONG, revision, run_blocks, run_many, smallest
 from tests.sampling import by_day
@@ -52,6 +52,19 @@ def test_many_programs() -> None:
 
 
 # The judge itself
+
+
+def test_loops_over_data_that_their_bodies_write_occur_and_leave_the_others_alone() -> None:
+    moving = 0
+    for seed in range(120):
+        program, without = generate(seed), generate(seed, ["moving"])
+        written = {stmt[1] for stmt in statements(program.body) if stmt[0] == "st"}
+        for stmt in statements(program.body):
+            if stmt[0] == "for" and any(f"'ld', '{name}'" in str(stmt[3:5]) for name in written):
+                moving += 1
+                assert program != without
+    assert moving > 8
+    assert sum(generate(seed) == generate(seed, ["moving"]) for seed in range(60)) > 45
 
 
 def test_the_evaluator_computes_what_the_interpreter_computes() -> None:
