@@ -16,8 +16,10 @@ from tirlower.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
+    Call,
     DeclBuffer,
     For,
+    Op,
     PrimFunc,
     Seq,
     Stmt,
@@ -26,6 +28,7 @@ from tirlower.ir import (
     post_order_visit,
 )
 from tirlower.ir.node import Node
+from tirlower.ir.op import Purity
 from tirlower.ir.query import each
 from tirlower.poly.conflicts import Relation
 from tirlower.poly.digit_test import Sign
@@ -104,7 +107,27 @@ def _reorderable(scop: Scop, chain: Sequence[Loop], order: Sequence[Loop]) -> Ve
         beside = _beside(scop, outer, inner_loop)
         if beside is not None:
             return beside
+    if order[0] is not chain[0] and _writes_its_bounds(scop, chain[0]):
+        name = chain[0].name
+        return Verdict(
+            "refuted",
+            f"the body of {name!r} writes what its bounds read, which would be read again in each {order[0].name!r}",
+            help="bind the extent to a name in front of the loop",
+        )
     return None
+
+
+def _writes_its_bounds(scop: Scop, loop: Loop) -> bool:
+    """Whether what happens in a loop may change what its bounds are read from; the loop takes them once."""
+    if not isinstance(loop.node, For):
+        return False
+    bounds = (loop.node.min, loop.node.extent)
+    read = {scop.pointers.root(load.buffer.data) for load in each(BufferLoad, *bounds)}
+    unknown = any(not isinstance(call.op, Op) or call.op.purity > Purity.PURE for call in each(Call, *bounds))
+    return any(
+        access.is_write and (unknown or any(scop.pointers.may_meet(access.data, root) for root in read))
+        for access in scop.inside(loop)
+    )
 
 
 def _beside(scop: Scop, outer: Loop, inner: Loop) -> Verdict | None:
@@ -217,8 +240,7 @@ def can_distribute(
     if isinstance(found.node, While):
         return _endless(found)
     cuts = [at] if at is not None else list(range(1, len(stmts)))
-    read = {load.buffer.data for load in each(BufferLoad, found.node.min, found.node.extent)}
-    if cuts and any(access.is_write and access.data in read for access in scop.inside(found)):
+    if cuts and _writes_its_bounds(scop, found):
         return Verdict(
             "refuted", f"the body of {found.name!r} writes what its bounds read, which the next loop would too"
         )

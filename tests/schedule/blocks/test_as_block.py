@@ -109,3 +109,30 @@ def test_what_writes_nothing_has_a_name_all_the_same() -> None:
     block = sch.as_block(sch.loop("i"))
     assert sch.get(block).name == "i"
     roundtrips(sch.mod["main"])
+
+
+@pytest.mark.parametrize("scope", ["parameter", "allocated"])
+def test_bounds_that_the_function_writes(scope: str) -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), M: T.Buffer((2,), "int32")):
+    N = {made}
+    N[0] = M[0] % 16
+    {before}
+    for i in range({bound}):
+        A[i] = A[i] + 1
+        N[0] = 3
+"""
+    made = "M" if scope == "parameter" else 'T.alloc_buffer((2,), "int32", scope="local")'
+    plain = text.format(made=made, before="T.evaluate(0)", bound="N[0]")
+    if scope == "parameter":
+        plain = plain.replace("    N = M\n", "").replace("N[", "M[")
+
+    def steps(sch: Any) -> None:
+        sch.as_block(sch.find("A[_] = _"))
+
+    refused(plain, steps, NotApplicable)
+    remedied = text.format(made=made, before="n = T.bind(N[0])", bound="n")
+    if scope == "parameter":
+        remedied = remedied.replace("    N = M\n", "").replace("N[", "M[")
+    taken(remedied, steps)

@@ -11,6 +11,7 @@ import pytest
 import tirlower as tl
 from tests.checking import executes_alike
 from tirlower.diagnostics import NotApplicable, ScheduleError
+from tirlower.poly import can_reorder
 from tirlower.script import parse
 
 LOOP = """
@@ -135,3 +136,32 @@ def f(A: T.Buffer((16,), "int32"), N: T.Buffer((2,), "int32")):
     )
     with pytest.raises(NotApplicable, match="at least"):
         tl.Schedule(stale).peel("i", beyond=8, tail="shift")
+
+
+REORDERED = """
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), N: T.Buffer((8,), "int32")):
+    for i in range({bound}):
+        for j in range(4):
+            A[i + j] = A[i + j] + j
+            N[{at}] = 3
+"""
+
+
+@pytest.mark.parametrize("bound", ["N[0]", "N[1], 8", "N[0], N[0] + 4"])
+@pytest.mark.parametrize("at", ["j", "i % 8", "i + 1"])
+def test_a_loop_that_moves_inward_takes_its_bounds_again(bound: str, at: str) -> None:
+    func = parse(REORDERED.format(bound=bound, at=at))
+    verdict = can_reorder(func, ["j", "i"])
+    assert verdict.refuted and "what its bounds read" in verdict.reason
+    with pytest.raises(NotApplicable, match="what its bounds read"):
+        tl.Schedule(func).reorder("j", "i")
+
+
+def test_bounds_that_stay_allow_another_order() -> None:
+    text = REORDERED.format(bound="N[0]", at="j")
+    func = parse(text.replace("            N[j] = 3\n", ""))
+    sch = tl.Schedule(func)
+    sch.reorder("j", "i")
+    inputs = [[np.arange(16, dtype="int32"), np.full(8, n, "int32")] for n in (0, 1, 4, 8)]
+    executes_alike(func, sch.mod["main"], inputs=inputs)

@@ -14,6 +14,7 @@ from tirlower.ir.refresh import copy_var
 from tirlower.ir.stmt import Block, BlockIter, For, ForKind, Stmt
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.lookups import loops_around
+from tirlower.schedule.loops.bounds import may_change
 from tirlower.schedule.regions import has_opaque_call
 from tirlower.schedule.sites import Change, Edit, Forward, Site
 from tirlower.schedule.step import Step
@@ -67,6 +68,13 @@ def _rewrite(step: Step) -> Change:
 def _iter(step: Step, place: Site, loop: For, analyzer: Analyzer) -> BlockIter:
     """The iterator of a block in a loop: all values that the loop ever takes."""
     var = copy_var(loop.loop_var, f"v{loop.loop_var.name}")
+    if may_change(step, [loop], place, step.func(place).body):
+        step.refuse(
+            f"the function may change what the bounds of the loop `{loop.loop_var.name}` are read from, and a block "
+            "says in each instance which values its iterators have",
+            loop,
+            "bind the extent to a name in front of the loop",
+        )
     outer = [stmt.loop_var for stmt in step.chain(place)[:-1] if isinstance(stmt, For)]
     domain = Range(build.cast(var.dtype, loop.min), build.cast(var.dtype, loop.extent))
     if mentions(loop.min, outer) or mentions(loop.extent, outer):
@@ -106,6 +114,7 @@ AS_BLOCK = Kind(
     ),
     _rewrite,
     """Make a block of a statement or nest of plain loops; always legal. Its name is that of the buffer that it writes, if none is given.
+    Refused where the function writes what the bounds of a loop around are read from: bind these to names first.
 
     It has an iterator for each loop around (up to the next block) that it uses: spatial where the iterations are apart, a
     reduction where they are updates of one sum, opaque else. The iterations of a sum of floats are opaque too, unless
