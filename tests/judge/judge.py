@@ -280,9 +280,13 @@ class _Judge:
         open_ = {(note.access, *_line_column(note.place)) for note in checks.guarded}
         trusted = {note.access for note in checks.trusted}
         named = accessed(self.program)
+        lines = text.text.split("\n")
         for number, place in enumerate(text.places):
+            own = _bound_at(lines[place.line - 1], place.column)
             guarded = any(
-                line == place.line and (place.is_write or column == place.column) for _, line, column in open_
+                line == place.line
+                and (place.is_write or column == place.column or (own and own == _bound_at(lines[line - 1], column)))
+                for _, line, column in open_
             )
             self.judged.asked[f"access {'guarded' if guarded else 'proved'}"] += 1
             if not guarded and number in out:
@@ -442,6 +446,17 @@ _CAUSES = {
     "bits": "bitwise_",
     "product of variables": r"\*",
 }
+
+
+def _bound_at(line: str, column: int) -> str:
+    """The load at a column of a loop's head: where start and stop have the same one, their difference has none."""
+    depth = 0
+    if line.lstrip().startswith("for "):
+        for at in range(column - 1, len(line)):
+            depth += (line[at] == "[") - (line[at] == "]")
+            if line[at] == "]" and not depth:
+                return line[column - 1 : at]
+    return ""
 
 
 def _plain(reason: str) -> str:
