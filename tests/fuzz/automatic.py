@@ -32,6 +32,7 @@ from tirlower.autoschedule.recipes import (
     fallback,
     permutation,
     row_chain,
+    rows_in_lanes,
     unknown_contraction,
     window,
 )
@@ -45,7 +46,7 @@ from tirlower.machine.processor import Processor
 from tirlower.machine.target import Target
 from tirlower.script import parse
 
-__all__ = ["eager", "program", "run_one"]
+__all__ = ["check", "eager", "program", "run_one", "scheduled_eagerly"]
 
 TARGET = Target("llvm -num_threads=2", **{"fast-math-contract": False})
 MODULES = (
@@ -83,12 +84,14 @@ INIT = re.compile(r"^( *)(for \w+ in range\(3\):)\n *if \w+ == 0:\n *(.*)\n", re
 """A sum whose init stands in its loop, under a condition; it may as well stand in front of the loop."""
 
 
-def eager() -> contextlib.AbstractContextManager[None]:
-    """A context in which whatever can be done is worth it."""
+def eager(in_lanes: bool = False) -> contextlib.AbstractContextManager[None]:
+    """A context in which whatever can be done is worth it; ``in_lanes``: rows are summed up in two lanes where they may be."""
     always = {"PARALLEL_SECONDS": 0.0, "written_seconds": lambda *args: 1.0}
-    return patched(
-        {m: {n: v for n, v in always.items() if hasattr(m, n)} | SIZES.get(m, {}) for m in {*MODULES, *SIZES}}
-    )
+    changed = {m: {n: v for n, v in always.items() if hasattr(m, n)} | SIZES.get(m, {}) for m in {*MODULES, *SIZES}}
+    if in_lanes:
+        changed[row_chain] |= {"ROWS": 2}
+        changed[rows_in_lanes] = {"ROWS": 2}
+    return patched(changed)
 
 
 def program(seed: int) -> str:
@@ -115,21 +118,22 @@ def run_one(seed: int, counts: Counter[str] | None = None) -> None:
         return
     done: set[str] = set()
     for recipes in (*([one] for one in RECIPES), RECIPES):
-        found = _scheduled(func, recipes)
+        found = scheduled_eagerly(func, recipes, in_lanes=seed % 2 == 1)
         for report in found.nests:
             counts[f"{report.recipe or 'none'}{'' if len(recipes) == 1 else ' of all'}"] += 1
         text = str(found.function)
         if any(report.recipe for report in found.nests) and text not in done:
             done.add(text)
             try:
-                _check(found, seed)
+                check(found, seed)
             except Exception as error:
                 raise AssertionError(f"{found.written}\nto\n{found.function}\n{error}") from error
 
 
-def _scheduled(func: PrimFunc, recipes: Any) -> ScheduledFunction:
+def scheduled_eagerly(func: PrimFunc, recipes: Any, in_lanes: bool) -> ScheduledFunction:
+    """What becomes of a function where whatever can be done is worth it."""
     chosen: list[AnyRecipe] = list(recipes)
-    with eager():
+    with eager(in_lanes):
         return autoschedule(IRModule({"f": func}), SMALL, chosen).functions["f"]
 
 
@@ -140,7 +144,7 @@ def _free(func: PrimFunc) -> set[str]:
     return {store.buffer.name for op in (*blocks, *loops) for store in each(BufferStore, op)}
 
 
-def _check(found: ScheduledFunction, seed: int) -> None:
+def check(found: ScheduledFunction, seed: int) -> None:
     """The interpreter, machine code on every third seed, and the trace."""
     assert not any(step.verdict == "unchecked" for step in found.schedule.steps)
     bitwise = all(step.exactness == "bitwise" for step in found.schedule.steps)

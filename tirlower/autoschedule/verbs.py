@@ -96,7 +96,9 @@ class Verbs(Protocol):
     def privatize(self, buffer: str, loop: LoopRV) -> None:
         """Give each iteration of a loop a buffer of its own."""
 
-    def stage_mem(self, where: LoopRV, window: str, *, inside: bool = False) -> list[LoopRV]:
+    def stage_mem(
+        self, where: LoopRV, window: str, *, load: object = "auto", store: object = "auto", inside: bool = False
+    ) -> list[LoopRV]:
         """Keep what a loop touches of a buffer in memory of its own."""
 
     def simplify(self, block_or_loop: LoopRV | BlockRV) -> None:

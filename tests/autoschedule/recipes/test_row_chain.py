@@ -74,6 +74,7 @@ def test_all_stages_of_a_row_come_before_the_next_row():
     assert first.recipe == "row chain" and all("part of the one before" in one.why for one in rest)
     assert first.parameters == {
         "lanes": 64, "partial": 16, "together": 1, "prefetch": "X", "nontemporal": True, "parallel": True,
+        "in_lanes": False,
     }  # fmt: skip
     assert first.exactness == "equal up to the order of the sum into S"
     assert str(found.schedule.mod["main"]).count("for i") == 1
@@ -259,9 +260,10 @@ def test_chains_of_rows_that_no_number_of_them_divides(rows: int, together: int)
 
 
 def test_chains_of_any_number_of_rows_do_some_rows_a_stage():
-    found = of_any_size(DEVIATIONS.format(rows='"n"', n="n"), [{"n": n} for n in (0, 1, 7, 8, 9, 16, 33)])
-    first = found.nests[0]
-    assert (first.recipe, first.exactness, first.parameters["together"]) == ("row chain", "bitwise equal", 8)
+    text, sizes = DEVIATIONS.format(rows='"n"', n="n"), [{"n": n} for n in (0, 1, 7, 8, 9, 16, 33)]
+    for target, together in ((AVX2, 8), (AVX512, 16)):
+        first = of_any_size(text, sizes, target).nests[0]
+        assert (first.recipe, first.exactness, first.parameters["together"]) == ("row chain", "bitwise equal", together)
 
 
 def test_a_chain_ends_before_a_product_whose_rows_share_what_they_read():

@@ -7,15 +7,24 @@ done in lanes where their order is free; where a sum is to be kept in order, som
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import cached_property
+from typing import ClassVar, Final, TypeAlias, cast
 
 from tirlower.autoschedule.classify import Nest, extent_of, strides_of
 from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, cycles_of, seconds_of, trips
 from tirlower.autoschedule.permission import NO_PERMISSION, any_order
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.recipes.contraction import CONTRACTION
+from tirlower.autoschedule.recipes.rows_in_lanes import (
+    CYCLES,
+    ROWS,
+    RowsInLanes,
+    in_lanes_here,
+    rows_in_lanes,
+    side_by_side,
+)
 from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
 from tirlower.autoschedule.traffic import bytes_of, streamed
 from tirlower.autoschedule.verbs import Verbs
@@ -65,6 +74,23 @@ class _Facts(Facts):
     kept: tuple[Statement, ...]
     inner: tuple[_Inner, ...]
 
+    @cached_property
+    def summing(self) -> list[Nest]:
+        """The nests with sums that stay in order."""
+        kept = {id(one) for one in self.kept}
+        return [nest for nest in self.nests if any(id(one) in kept for one in nest.statements)]
+
+    @cached_property
+    def in_lanes(self) -> dict[int, RowsInLanes]:
+        """How each of them may be summed up with a row in each lane, by its identity; none of them where one may not."""
+        kept = {id(one) for one in self.kept}
+        found = {
+            id(nest): rows_in_lanes(nest, self.depth, [one for one in nest.statements if id(one) in kept])
+            for nest in self.summing
+        }
+        known = {key: one for key, one in found.items() if one is not None}
+        return known if len(known) == len(found) else {}
+
     def rows(self, nest: Nest) -> tuple[Loop, ...]:
         """The loops of a nest over rows."""
         return nest.loops[: self.depth]
@@ -80,6 +106,8 @@ class RowChainPlan(Plan):
     prefetch: str | None = None
     nontemporal: bool = False
     parallel: bool = False
+    in_lanes: bool = False
+    """Whether the rows that are summed up in order are lanes."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +158,14 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         together = 1
         if facts.kept and len(facts.nests) > 1:
             together = _grouped(facts, rows, processor)
+        elif facts.kept and _lanes_fit(facts, processor) and (rows is None or rows >= ROWS):
+            together = ROWS
         elif facts.kept and (rows is None or rows >= TOGETHER) and _jams(facts.nests):
             together = TOGETHER
         elif rows is not None and rows >= SHARING and _shared(facts, width):
             together = SHARING
+        in_lanes = together == ROWS and bool(facts.in_lanes)
+        each_sum = CYCLES if in_lanes else LATENCY / together
         cycles = 0.0
         for nest in facts.nests:
             for one in nest.statements:
@@ -141,7 +173,7 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
                 for loop in one.loops:
                     count *= trips(loop)
                 if id(one) in kept:
-                    cycles += count * LATENCY / together
+                    cycles += count * each_sum
                 elif id(one) in vectors:
                     cycles += count * len(one.accesses) / width
                 else:
@@ -154,7 +186,8 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         if together == SHARING and not facts.kept:
             rule.append(f"{together} rows share what they read")
         if facts.kept:
-            rule.append(NO_PERMISSION + (f"; {together} rows side by side" if together > 1 else ""))
+            side = "a row in each lane" if in_lanes else f"{together} rows side by side"
+            rule.append(NO_PERMISSION + (f"; {side}" if together > 1 else ""))
         past = streamed(facts.nests, processor) > 0
         grouped = together > 1 and len(facts.nests) > 1
         least = together if grouped else 1
@@ -165,8 +198,9 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         elif processor.threads > 1:
             rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
         ahead = None if grouped else _fetched(facts, processor)
+        fetched = ahead.name if ahead else None
         return RowChainPlan(
-            seconds, "; ".join(rule), VECTORS * width, width, together, ahead.name if ahead else None, past, parallel
+            seconds, "; ".join(rule), VECTORS * width, width, together, fetched, past, parallel, in_lanes
         )
 
     def apply(self, sch: Verbs, facts: _Facts, plan: RowChainPlan, loops: Handles) -> None:
@@ -205,13 +239,24 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
                 ahead = made[0]
         if plan.prefetch is not None and ahead is not None:
             sch.prefetch(plan.prefetch, ahead, rows[-1])
+        sums: dict[int, LoopRV] = {}
+        kept = {id(one) for one in facts.kept}
+        for nest in facts.summing:
+            along = next(one.loops[-1] for one in nest.statements if id(one) in kept)
+            sums[id(nest)] = loops[along]
+            part = facts.in_lanes[id(nest)].part if plan.in_lanes else None
+            if part is not None:
+                if along not in parts:
+                    parts[along] = sch.fission(loops[along])
+                sums[id(nest)] = parts[along][part]
         if grouped:
-            kept = {id(one) for one in facts.kept}
             for nest, group in zip(facts.nests, inside, strict=True):
-                if any(id(one) in kept for one in nest.statements):
-                    sch.unroll_jam(group, plan.together)
+                if id(nest) in sums:
+                    _summed_up(sch, group, facts, nest, plan, sums)
         elif several:
-            rows[-1] = _side_by_side(sch, rows[-1], plan.together, [loops[one.loops[-1]] for one in facts.kept])
+            rows[-1] = _side_by_side(sch, rows[-1], facts, plan, sums)
+        elif plan.in_lanes:
+            rows[-1] = facts.in_lanes[id(facts.nests[0])].apply(sch, rows[-1], sums[id(facts.nests[0])])
         elif plan.together > 1:
             rows[-1] = sch.unroll_jam(rows[-1], plan.together)
         if plan.parallel:
@@ -220,15 +265,30 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
             sch.annotate(rows[0], NONTEMPORAL, True)
 
 
-def _side_by_side(sch: Verbs, rows: LoopRV, many: int, kept: Sequence[LoopRV]) -> LoopRV:
-    """Let some rows go through each stage together, and be summed up side by side; what is left of them goes on row by row."""
-    rows, _ = sch.peel(rows, beyond=many)
-    rows, group = sch.split(rows, [None, many])
-    for stage in sch.fission(group):
-        node, sums = sch.get(stage), {id(sch.get(loop)) for loop in kept}
-        assert isinstance(node, For)
-        if any(id(one) in sums for one in each(For, node)):
-            sch.unroll_jam(stage, many)
+Sums: TypeAlias = Mapping[int, LoopRV]
+"""The loop that sums up in order, of each nest that does, by the identity of the nest."""
+
+
+def _summed_up(sch: Verbs, group: LoopRV, facts: _Facts, nest: Nest, plan: RowChainPlan, sums: Sums) -> None:
+    """Let the rows of a group be summed up at once."""
+    if plan.in_lanes:
+        facts.in_lanes[id(nest)].sum_up(sch, group, sums[id(nest)])
+    else:
+        sch.unroll_jam(group, plan.together)
+
+
+def _side_by_side(sch: Verbs, rows: LoopRV, facts: _Facts, plan: RowChainPlan, sums: Sums) -> LoopRV:
+    """Let some rows go through each stage together, and be summed up side by side; what is left of them too."""
+    count = extent_of(facts.rows(facts.nests[0])[-1])
+    rows, rest = sch.peel(rows, beyond=plan.together)
+    side_by_side(sch, rest, plan.together // 2 if count is None else count % plan.together)
+    rows, group = sch.split(rows, [None, plan.together])
+    stages = [(stage, {id(one) for one in each(For, cast("For", sch.get(stage)))}) for stage in sch.fission(group)]
+    summing = [
+        (stage, nest) for stage, inside in stages for nest in facts.summing if id(sch.get(sums[id(nest)])) in inside
+    ]
+    for stage, nest in summing:
+        _summed_up(sch, stage, facts, nest, plan, sums)
     return rows
 
 
@@ -385,21 +445,33 @@ def _grouped(facts: _Facts, rows: int | None, processor: Processor) -> int:
     where they hand on an element of each. 1 where that is not to be.
     """
     kept = {id(one) for one in facts.kept}
-    summing = [nest for nest in facts.nests if any(id(one) in kept for one in nest.statements)]
-    if not _jams(summing):
+    if not _jams(facts.summing):
         return 1
-    others = [one for nest in summing for one in nest.statements if id(one) not in kept and not one.starts]
-    if any(_loops_of(one, facts) and not isinstance(one.node, Bind) for one in others):
-        return 1
+    others = [one for nest in facts.summing for one in nest.statements if id(one) not in kept and not one.starts]
+    shared = any(_loops_of(one, facts) and not isinstance(one.node, Bind) for one in others)
     count = 1
     for loop in facts.rows(facts.nests[0]):
         count *= extent_of(loop) or 0
     row = sum(bytes_of(buffer) or processor.l2 * count for buffer in facts.own) // max(1, count)
-    for many in (TOGETHER, TOGETHER // 2):
+    lanes: list[int] = [ROWS] if _lanes_fit(facts, processor) else []
+    small = all(is_const_int(extent, 1) for buffer in facts.own for extent in buffer.shape[facts.depth :])
+    if not shared:
+        lanes += [TOGETHER, TOGETHER // 2]
+    for many in lanes:
         if rows is not None and rows % many == 0 and many * row <= processor.l2 // 2:
             return many
-    small = all(is_const_int(extent, 1) for buffer in facts.own for extent in buffer.shape[facts.depth :])
-    return TOGETHER if small and (rows is None or rows >= 2 * TOGETHER) else 1
+        if many == ROWS and small and (rows is None or rows >= 2 * many):
+            return many
+    return TOGETHER if small and not shared and (rows is None or rows >= 2 * TOGETHER) else 1
+
+
+def _lanes_fit(facts: _Facts, processor: Processor) -> bool:
+    """Whether rows may be summed up in lanes, and stay in the second cache until then where something else is done first."""
+    return (
+        in_lanes_here(processor)
+        and bool(facts.in_lanes)
+        and all(one.alone or ROWS * 4 * trips(one.along) <= processor.l2 // 2 for one in facts.in_lanes.values())
+    )
 
 
 def _loops_of(statement: Statement, facts: _Facts) -> bool:
