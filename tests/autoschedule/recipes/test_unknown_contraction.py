@@ -257,3 +257,24 @@ def f(A: T.Buffer(("M", 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Bu
     assert "its extents move with other loops" in str(planned(triangle).nests[0].notes)
     narrow = triangle.replace("T.grid(M, 32)", "T.grid(M, 1)").replace("T.min(i, 8)", "8")
     assert planned(narrow).nests[0].recipe == "row chain"
+
+
+def test_one_column_is_a_matrix_by_a_vector() -> None:
+    text = """
+def f(A: T.Buffer(("m", "k"), "float32"), B: T.Buffer(("k", "n"), "float32"), C: T.Buffer(("m", "n"), "float32")):
+    for i in range(m):
+        for j in range(n):
+            C[i, j] = T.float32(0)
+            for l in range(k):
+                C[i, j] += A[i, l] * B[l, j]
+"""
+    wide = AVX512.replace("threads=2", "threads=1")
+    sizes = [{"m": m, "k": k, "n": n} for m in (0, 1, 16, 33) for k in (0, 1, 16, 35) for n in (0, 1, 2)]
+    [report] = of_any_size(text, sizes, wide).nests
+    assert report.parameters["single"] and "n != 1" in str(planned(text, wide).trace)
+    assert not planned(text, AVX2).nests[0].parameters["single"]
+    assert (
+        not planned(text.replace("A[i, l]", "A[l, i]").replace('("m", "k")', '("k", "m")'), wide)
+        .nests[0]
+        .parameters["single"]
+    )

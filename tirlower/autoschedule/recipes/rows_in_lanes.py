@@ -17,7 +17,7 @@ from tirlower.machine.processor import Processor
 from tirlower.poly import Access, Loop, Statement
 from tirlower.schedule.handles import LoopRV
 
-__all__ = ["CYCLES", "ROWS", "RowsInLanes", "in_lanes_here", "rows_in_lanes", "side_by_side"]
+__all__ = ["CYCLES", "ROWS", "RowsInLanes", "in_lanes_here", "in_squares", "rows_in_lanes", "side_by_side"]
 
 ROWS: Final = 16
 """Rows of a square: as many lanes as registers of 512 bits have. Narrower ones win nothing over rows side by side."""
@@ -150,7 +150,7 @@ def rows_in_lanes(nest: Nest, depth: int, sums: Sequence[Statement]) -> RowsInLa
                     return None
                 if is_sum:
                     written[access.buffer.name] = None
-            elif is_sum and _in_squares(access, row, along):
+            elif is_sum and in_squares(access, row, along):
                 packed[access.buffer.name] = None
             elif strides.get(row, 0) not in (0, 1):
                 return None
@@ -162,7 +162,7 @@ def rows_in_lanes(nest: Nest, depth: int, sums: Sequence[Statement]) -> RowsInLa
     return RowsInLanes(along, tuple(packed), tuple(written), part, tuple(one.name for one in own), alone)
 
 
-def _in_squares(access: Access, row: Loop, along: Loop) -> bool:
+def in_squares(access: Access, row: Loop, along: Loop) -> bool:
     """Whether an access goes along the last dimension of a buffer in each of its rows, by elements of four bytes."""
     buffer, indices = access.buffer, access.indices or ()
     if buffer is None or len(indices) < 2 or buffer.dtype.bits != 32 or buffer.dtype.lanes != 1 or buffer.strides:

@@ -29,6 +29,7 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     tile_of,
 )
 from tirlower.autoschedule.recipes.contraction_steps import Tile
+from tirlower.autoschedule.recipes.rows_in_lanes import RowsInLanes, in_lanes_here, in_squares
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.versions import in_parallel, said, where_some, where_wide
 from tirlower.ir.expr import IntImm
@@ -60,6 +61,8 @@ class AnyPlan(ContractionPlan):
     """``strips`` is the condition on which calls take panels of B, strip by strip; empty where none do."""
 
     strips: str = ""
+    single: bool = False
+    """Whether one column has a version of its own."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ class UnknownContraction(Contraction):
             outer="rows",
             strips=strips,
             shifts=shifts,
+            single=n is None and facts.form == "plain" and _goes_in_squares(facts) and in_lanes_here(processor),
             parallel=None if parallel is None else parallel.name,
         )
 
@@ -129,6 +133,9 @@ class UnknownContraction(Contraction):
                 where_wide(sch, loops[facts.nest.loops[0]], loop, 1)
         where_some(sch, loops[facts.nest.loops[0]], facts.nest.scop.space, facts.update.loops)
         narrow = None
+        if plan.single and isinstance(facts.columns.node, For):
+            _, single = self._versions(sch, facts, f"{facts.columns.node.extent} != 1", loops)
+            self._one_column(sch, facts, single)
         if plan.shifts and isinstance(facts.columns.node, For):
             _, narrow = self._versions(sch, facts, f"{facts.columns.node.extent} >= {plan.columns}", loops)
         if plan.strips:  # the tiles as they are for the other calls
@@ -138,6 +145,15 @@ class UnknownContraction(Contraction):
         self._tiles(sch, facts, plan, loops, shifts=plan.shifts)
         if narrow is not None:
             self._tiles(sch, facts, plan, narrow)
+
+    @staticmethod
+    def _one_column(sch: Verbs, facts: ContractionFacts, loops: Handles) -> None:
+        """A matrix by a vector: a row in each lane."""
+        assert facts.rows is not None
+        sch.simplify(loops[facts.columns])
+        [along] = facts.sums
+        how = RowsInLanes(along, (name_of(facts.a),), (facts.target,), None, (), True)
+        how.apply(sch, loops[facts.rows], loops[along])
 
     @staticmethod
     def _versions(sch: Verbs, facts: ContractionFacts, condition: str, loops: Handles) -> tuple[LoopRV, Handles]:
@@ -197,6 +213,13 @@ class UnknownContraction(Contraction):
         if plan.parallel is not None:
             sch.parallel(outermost[0])
         tile.jam()
+
+
+def _goes_in_squares(facts: ContractionFacts) -> bool:
+    """Whether a sum of one column may have a row in each lane."""
+    if facts.rows is None or facts.others or len(facts.sums) != 1 or facts.several != 1:
+        return False
+    return in_squares(facts.a, facts.rows, facts.sums[0])
 
 
 def where_large(facts: ContractionFacts, cache: int, width: int) -> str:
