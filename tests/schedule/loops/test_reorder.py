@@ -452,3 +452,20 @@ def f(C: T.Buffer((9, 8), "int32")):
     executes_alike(before, sch.mod["main"])
     with pytest.raises(DeadHandle, match="reorder ended it"):
         sch.get(held)
+
+
+def test_what_does_nothing_beside_a_loop_is_left_out() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((4, 5), "int32"), B: T.Buffer((4,), "int32")):
+    for i in range(4):
+        B[i] = i
+        T.evaluate(0)
+        for j in range(5):
+            A[i, j] = i * j
+        T.evaluate(0)
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    sch.interchange("i", "j")
+    executes_alike(func, sch.mod["main"])
+    assert [loop.name for loop in sch.loops("A")] == ["j", "i"]

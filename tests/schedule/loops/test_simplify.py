@@ -77,3 +77,19 @@ def f(A: T.Buffer((16, 4), "int32"), n: T.int32):
     assert "if" not in text and "T.where" not in text and "// 64" not in text
     assert sch.get(block).name == "A"
     executes_alike(func, sch.mod["main"], inputs=[[np.ones((16, 4), "int32"), 3]])
+
+
+def test_a_loop_of_one_iteration_keeps_the_start_that_its_body_may_write() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((16,), "int32"), N: T.Buffer((2,), "int32")):
+    for i in range(N[0], N[0] + 1):
+        N[0] = 5
+        A[i] = 7
+        for j in range(i, i + 1):
+            A[j + 1] = A[j] + i // 8
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    sch.simplify(sch.loop("i"))
+    assert "for i in range(N[0]" in str(sch.mod["main"]) and "for j" not in str(sch.mod["main"])
+    executes_alike(func, sch.mod["main"], inputs=[[np.zeros(16, "int32"), np.array([n, 0], "int32")] for n in (0, 5, 9)])

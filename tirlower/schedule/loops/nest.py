@@ -200,8 +200,7 @@ def _copied(loops: Sequence[For], stmts: Sequence[Stmt], condition: Expr | None,
     """Statements in loops of their own, where a condition holds."""
     names: dict[Var, Expr] = {loop.loop_var: copy_var(loop.loop_var) for loop in loops}
     guarded = stmts if condition is None else [predicated(stmt, condition) for stmt in stmts]
-    made = substitute(seq(guarded), names)
-    parts = made.stmts if isinstance(made, Seq) and len(stmts) > 1 else (made,)
+    parts = [substitute(stmt, names) for stmt in guarded]
     for old, new in zip(stmts, parts, strict=True):
         if condition is None:
             forward.like(old, new)
@@ -212,7 +211,7 @@ def _copied(loops: Sequence[For], stmts: Sequence[Stmt], condition: Expr | None,
         var = names[loop.loop_var]
         assert isinstance(var, Var)
         copies.append(loop.with_(loop_var=var, min=substitute(loop.min, names), extent=substitute(loop.extent, names)))
-    return loop_nests.nest(copies, made)
+    return loop_nests.nest(copies, seq(parts))
 
 
 def nest_of(step: Step, name: str, swap: bool = False) -> Nest:
