@@ -7,9 +7,10 @@ import re
 import pytest
 
 from bench import forms
+from tests.sampling import by_day
 
 
-@pytest.mark.parametrize("name", forms.FORMS)
+@pytest.mark.parametrize("name", by_day(forms.FORMS))
 def test_forms_compute_what_numpy_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forms, "SIZE", 19)
     known = len(name) % 2 == 0

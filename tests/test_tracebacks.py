@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tirlower as tl
+from tests.sampling import by_day
 from tirlower.diagnostics import ScriptError, Source, Span, TirError, user_frames
 from tirlower.transforms import prim_func_pass
 
@@ -36,7 +37,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", by_day(PROGRAMS))
 def test_a_traceback_shows_the_frames_of_the_caller(name: str, tmp_path: Path) -> None:
     text, most, shown = PROGRAMS[name]
     file = tmp_path / "program.py"

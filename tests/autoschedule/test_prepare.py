@@ -11,6 +11,7 @@ import tirlower as tl
 from bench import forms
 from tests.autoschedule.scheduled import AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
+from tests.sampling import by_day
 from tirlower.autoschedule.prepare import prepared
 from tirlower.script import parse
 
@@ -62,7 +63,7 @@ def test_products_in_other_forms(form: str) -> None:
 
 @pytest.mark.parametrize(
     "form",
-    ["a loop in a block", "an accumulator of all", "row by row", "zeros by a block"],
+    by_day(["a loop in a block", "an accumulator of all", "row by row", "zeros by a block"]),
 )
 def test_products_of_any_size_in_other_forms(form: str) -> None:
     sizes = [

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
+from tests.sampling import in_pairs
 from tirlower.script import parse
 
 LENGTHS = (*range(30, 48), *range(58, 66), *range(70, 80), 88, 91, 95, 104, 111, 120, 127, 136, 139, 255, 257, 1023)
@@ -31,8 +32,7 @@ def rows(count: int, length: int, dtype: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("count", "dtype"), in_pairs([1, 2, 3], ["float32", "float64"]))
 def test_rows_of_every_length(count, dtype):
     rng = np.random.default_rng(count)
     text = "".join(rows(count, length, dtype) for length in LENGTHS)

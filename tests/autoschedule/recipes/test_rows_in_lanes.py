@@ -9,7 +9,7 @@ import pytest
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
 from tests.fuzz.automatic import check, scheduled_eagerly
-from tests.sampling import by_day
+from tests.sampling import by_day, in_pairs
 from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
 from tirlower.ir import PrimFunc
 from tirlower.script import parse
@@ -58,8 +58,7 @@ SHAPES = [(16, 16), (32, 48), (47, 16), (16, 31), (35, 40), (33, 17), (63, 100)]
 SMALL = [(15, 40), (40, 15), (1, 64), (64, 1), (7, 7)]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize(("shape", "dtype"), in_pairs(SHAPES, ["float32", "int32"]))
 def test_products_with_a_vector(shape: tuple[int, int], dtype: str) -> None:
     found = scheduled(PRODUCT.format(*shape, dtype), WIDE, recipes=[ROW_CHAIN])
     [report] = found.nests
@@ -69,8 +68,7 @@ def test_products_with_a_vector(shape: tuple[int, int], dtype: str) -> None:
         assert "Pack" in {step.instruction.kind.name for step in found.schedule.steps}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("text", [MEAN, SOFTMAX, NORM])
+@pytest.mark.parametrize(("shape", "text"), in_pairs(SHAPES, [MEAN, SOFTMAX, NORM]))
 def test_accumulators_and_stages(shape: tuple[int, int], text: str) -> None:
     first = scheduled(text.format(*shape), WIDE, recipes=[ROW_CHAIN]).nests[0]
     assert first.exactness == "bitwise equal"
@@ -78,8 +76,7 @@ def test_accumulators_and_stages(shape: tuple[int, int], text: str) -> None:
     assert first.parameters["in_lanes"] == many and (not many or first.parameters["together"] == 16)
 
 
-@pytest.mark.parametrize("shape", SMALL)
-@pytest.mark.parametrize("text", [PRODUCT, MEAN, SOFTMAX, NORM])
+@pytest.mark.parametrize(("shape", "text"), in_pairs(SMALL, [PRODUCT, MEAN, SOFTMAX, NORM]))
 def test_too_few_rows_or_steps_for_a_square(shape: tuple[int, int], text: str) -> None:
     first = scheduled(text.format(*shape, "float32"), WIDE, recipes=[ROW_CHAIN]).nests[0]
     assert not first.parameters.get("in_lanes", False)

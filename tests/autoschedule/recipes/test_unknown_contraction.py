@@ -9,6 +9,7 @@ import pytest
 from tests.autoschedule.recipes.test_contraction import FORMS
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
+from tests.sampling import by_day
 from tirlower.autoschedule.classify import nests_of
 from tirlower.autoschedule.recipe import Bid
 from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
@@ -143,14 +144,16 @@ def f(A: T.Buffer(({m}, {k}), "float32"), B: T.Buffer(({k}, {n}), "float32"), D:
 
 @pytest.mark.parametrize(
     ("form", "spec", "shifts"),
-    [
-        ("plain", "mk,kn->mn", True),
-        ("block", "mk,kn->mn", True),
-        ("local", "mk,kn->mn", True),
-        ("perfect", "mk,kn->mn", False),  # it goes on with what is in C
-        ("plain", "mk,nk->mn", False),  # all of B is copied, whose last panel is filled up
-        ("plain", "bmk,bkn->bmn", True),
-    ],
+    by_day(
+        [
+            ("plain", "mk,kn->mn", True),
+            ("block", "mk,kn->mn", True),
+            ("local", "mk,kn->mn", True),
+            ("perfect", "mk,kn->mn", False),  # it goes on with what is in C
+            ("plain", "mk,nk->mn", False),  # all of B is copied, whose last panel is filled up
+            ("plain", "bmk,bkn->bmn", True),
+        ]
+    ),
 )
 def test_the_last_tile_of_a_row_begins_earlier(form: str, spec: str, shifts: bool):
     [nest] = planned(unknown(form, spec), "llvm -mcpu=x86-64-v3 -num_threads=1").nests
@@ -171,7 +174,7 @@ def f(A: T.Buffer(("M", "K"), "float32"), B: T.Buffer(("K", "N"), "float32"), C:
         for k in range(K):
             C[i, j] += A[i, k] * B[k, j]
 """
-    found = of_any_size(text, SIZES)
+    found = of_any_size(text, SIZES, "llvm -mcpu=x86-64-v3 -num_threads=1")
     assert not any(nest.parameters.get("shifts") for nest in found.nests)
 
 

@@ -87,6 +87,7 @@ def test_a_kernel_that_cannot_be_measured_is_told(graph: tg.Graph, tmp_path: Pat
     assert found.seconds == 0 == found.untuned
 
 
+@pytest.mark.nightly
 def test_with_the_real_clock(tmp_path: Path):
     """Kernels as graphs have them (private, compiled alone, with dims) run by themselves."""
     rows = tg.dim("B", 1, 64)

@@ -92,4 +92,6 @@ def f(A: T.Buffer((16,), "int32"), N: T.Buffer((2,), "int32")):
     sch = tl.Schedule(func, debug_mask="all")
     sch.simplify(sch.loop("i"))
     assert "for i in range(N[0]" in str(sch.mod["main"]) and "for j" not in str(sch.mod["main"])
-    executes_alike(func, sch.mod["main"], inputs=[[np.zeros(16, "int32"), np.array([n, 0], "int32")] for n in (0, 5, 9)])
+    executes_alike(
+        func, sch.mod["main"], inputs=[[np.zeros(16, "int32"), np.array([n, 0], "int32")] for n in (0, 5, 9)]
+    )
