@@ -10,8 +10,11 @@ from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
 from tests.fuzz.automatic import check, scheduled_eagerly
 from tests.sampling import by_day, in_pairs
+from tirlower.autoschedule.classify import nests_of
+from tirlower.autoschedule.recipe import Bid
 from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
 from tirlower.ir import PrimFunc
+from tirlower.machine.processor import Processor
 from tirlower.script import parse
 
 WIDE = AVX512.replace("threads=2", "threads=1")
@@ -166,3 +169,21 @@ def _run(seeds: range) -> int:
 @pytest.mark.parametrize("first", by_day(range(0, 80, 10), 4))
 def test_random_chains(first: int) -> None:
     assert _run(range(first, first + 10)) > 1
+
+
+@pytest.mark.parametrize("text", [PRODUCT, MEAN, SOFTMAX, NORM])
+def test_plans_near_one_that_has_rows_in_lanes_and_one_that_has_not(text: str) -> None:
+    """Whoever measures them gets plans whose steps can be taken, or are refused: none asks for lanes where there are none."""
+    func = parse(text.format(64, 48, "float32"))
+    assert isinstance(func, PrimFunc)
+    nests = nests_of(func)
+    taken = [
+        bid
+        for bid in (ROW_CHAIN.bid(nests[at:], Processor.of(WIDE)) for at in range(len(nests)))
+        if isinstance(bid, Bid)
+    ]
+    for bid in taken:
+        in_lanes = bid.plan.parameters["in_lanes"]
+        assert any(not plan.parameters["in_lanes"] for plan in bid.neighbours(bid.plan))
+        for plan in bid.neighbours(bid.plan):
+            assert not plan.parameters["in_lanes"] or (in_lanes and plan.parameters["together"] == 16)

@@ -422,7 +422,7 @@ class Contraction(Recipe[ContractionFacts, ContractionPlan]):
 
     def neighbours(self, facts: ContractionFacts, plan: ContractionPlan) -> list[ContractionPlan]:
         """Tiles of some rows or vectors more or less, other blocks, operands packed or not, the other order of tiles."""
-        found = nearby(plan, ("registers", "lanes", "group", "deep", "rows", "columns", "block"))
+        found = nearby(plan, ("registers", "lanes", "group", "deep", "rows", "columns", "block", "single"))
         if not plan.deep:
             near = (plan.rows // 2, plan.rows - 2, plan.rows - 1, plan.rows + 1, plan.rows + 2, plan.rows * 2)
             found += [replace(plan, rows=rows) for rows in near if 1 <= rows < plan.registers]

@@ -8,14 +8,14 @@ done in lanes where their order is free; where a sum is to be kept in order, som
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Final, TypeAlias, cast
 
 from tirlower.autoschedule.classify import Nest, extent_of, strides_of
 from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, cycles_of, seconds_of, trips
 from tirlower.autoschedule.permission import NO_PERMISSION, any_order
-from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
+from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal, nearby
 from tirlower.autoschedule.recipes.contraction import CONTRACTION
 from tirlower.autoschedule.recipes.rows_in_lanes import (
     CYCLES,
@@ -202,6 +202,12 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
         return RowChainPlan(
             seconds, "; ".join(rule), VECTORS * width, width, together, fetched, past, parallel, in_lanes
         )
+
+    def neighbours(self, facts: _Facts, plan: RowChainPlan) -> list[RowChainPlan]:
+        """Other vectors, other rows side by side; of rows in lanes, which are as many as there are lanes, rows side by side."""
+        if not plan.in_lanes:
+            return nearby(plan, ("in_lanes",))
+        return [*nearby(plan, ("in_lanes", "together")), replace(plan, in_lanes=False, together=TOGETHER)]
 
     def apply(self, sch: Verbs, facts: _Facts, plan: RowChainPlan, loops: Handles) -> None:
         """One loop over rows, memory of its own for each row, vectors, threads."""
