@@ -21,6 +21,7 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     ContractionFacts,
     ContractionPlan,
     is_cut,
+    is_one_buffer,
     name_of,
     packs,
     packs_a,
@@ -217,7 +218,7 @@ class UnknownContraction(Contraction):
 
 def _goes_in_squares(facts: ContractionFacts) -> bool:
     """Whether a sum of one column may have a row in each lane."""
-    if facts.rows is None or facts.others or len(facts.sums) != 1 or facts.several != 1:
+    if facts.rows is None or facts.others or len(facts.sums) != 1 or facts.several != 1 or is_one_buffer(facts):
         return False
     return in_squares(facts.a, facts.rows, facts.sums[0])
 
