@@ -9,11 +9,12 @@ from typing import ParamSpec
 from tirlower.diagnostics import BadArgument, TirError, nearest_name
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType, DataTypeError
-from tirlower.ir.expr import Expr, ExprLike, Var, as_expr
+from tirlower.ir.expr import BufferLoad, Expr, ExprLike, Var, as_expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.json_io import load_json
-from tirlower.ir.stmt import Block
+from tirlower.ir.query import each
+from tirlower.ir.stmt import Block, BufferStore
 from tirlower.ir.tensor_intrin import TensorIntrin
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import BlockRV, BufferRV, GapRV, Handle, LoopRV, Owner, StmtRV
@@ -225,9 +226,12 @@ class Arguments:
         count = len(given)
         if any(one.kind is one.VAR_POSITIONAL for one in given):
             root = self.state.mod[function_of(self.state)].body
-            found = self.facts.uses(root)
             name = self.found.get(slot.of)
-            named = [one for one in (*found.reads, *found.writes) if one.name == name]
+            there = [
+                *(load.buffer for load in each(BufferLoad, root)),
+                *(one.buffer for one in each(BufferStore, root)),
+            ]
+            named = [buffer for buffer in there if buffer.name == name]
             if not named:
                 raise BadArgument(f"no buffer {name!r} is accessed")
             count = len(named[0].shape)

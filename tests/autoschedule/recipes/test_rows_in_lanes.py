@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from bench.rows.naive import softmax
 from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
 from tests.autoschedule.unknown import of_any_size
 from tests.fuzz.automatic import check, scheduled_eagerly
@@ -97,6 +98,13 @@ def test_any_number_of_rows_and_steps() -> None:
         MEAN.format('"m"', '"k"').replace('range("m")', "range(m)").replace('range("k")', "range(k)"), sizes, WIDE
     )
     assert squares.nests[0].exactness == "bitwise equal"
+
+
+def test_stages_that_are_nests_and_hand_on_arrays() -> None:
+    for rows, steps in ((64, 48), (35, 17)):
+        first, *rest = scheduled(softmax("plain", rows, steps), WIDE).nests
+        assert (first.recipe, first.exactness) == ("row chain", "bitwise equal") and len(rest) == 3
+        assert first.parameters["in_lanes"] is (rows == 64)  # rows that are left would want all of what is handed on
 
 
 def test_where_it_is_not_done() -> None:

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+import tirlower as tl
+from tests.checking import executes_alike
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import BadArgument, NotFound
+from tirlower.script import parse
 
 PRODUCT = """
 @T.prim_func
@@ -105,3 +108,21 @@ def test_where_nothing_is_read_nothing_outside_is_copied(verb: str, at: str) -> 
             sch.stage_mem(at, "A")
 
     taken(GUARDED, steps)
+
+
+def test_a_map_of_any_number_of_indices_for_what_the_function_allocates() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4,), "int32")):
+    B = T.alloc_buffer((4, 6), "int32")
+    for i, j in T.grid(4, 6):
+        B[i, j] = A[i, j] + 1
+    for p in range(4):
+        C[p] = 0
+        for k in range(6):
+            C[p] = C[p] + B[p, k]
+""")
+    sch = tl.Schedule(func)
+    sch.pack("B", sch.loop("p"), lambda *at: [*at[::-1]])
+    assert "B_packed" in str(sch.mod["main"])
+    executes_alike(func, sch.mod["main"])
