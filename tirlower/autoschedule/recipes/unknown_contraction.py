@@ -133,9 +133,10 @@ class UnknownContraction(Contraction):
             for loop in facts.sums:
                 where_wide(sch, loops[facts.nest.loops[0]], loop, 1)
         where_some(sch, loops[facts.nest.loops[0]], facts.nest.scop.space, facts.update.loops)
-        narrow = single = None
+        narrow = None
         if plan.single and isinstance(facts.columns.node, For):
             _, single = self._versions(sch, facts, f"{facts.columns.node.extent} != 1", loops)
+            self._one_column(sch, facts, single)
         if plan.shifts and isinstance(facts.columns.node, For):
             _, narrow = self._versions(sch, facts, f"{facts.columns.node.extent} >= {plan.columns}", loops)
         if plan.strips:  # the tiles as they are for the other calls
@@ -145,8 +146,6 @@ class UnknownContraction(Contraction):
         self._tiles(sch, facts, plan, loops, shifts=plan.shifts)
         if narrow is not None:
             self._tiles(sch, facts, plan, narrow)
-        if single is not None:  # behind the proofs of the tiles, which look at each statement
-            self._one_column(sch, facts, single)
 
     @staticmethod
     def _one_column(sch: Verbs, facts: ContractionFacts, loops: Handles) -> None:
