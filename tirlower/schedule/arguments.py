@@ -9,12 +9,12 @@ from typing import ParamSpec
 from tirlower.diagnostics import BadArgument, TirError, nearest_name
 from tirlower.ir.buffer import Buffer
 from tirlower.ir.dtype import DataType, DataTypeError
-from tirlower.ir.expr import BufferLoad, Expr, ExprLike, Var, as_expr
+from tirlower.ir.expr import Expr, ExprLike, Var, as_expr
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.index_map import IndexMap
 from tirlower.ir.json_io import load_json
 from tirlower.ir.query import each
-from tirlower.ir.stmt import Block, BufferStore
+from tirlower.ir.stmt import AllocBuffer, Block
 from tirlower.ir.tensor_intrin import TensorIntrin
 from tirlower.schedule.facts import Facts
 from tirlower.schedule.handles import BlockRV, BufferRV, GapRV, Handle, LoopRV, Owner, StmtRV
@@ -227,11 +227,9 @@ class Arguments:
         if any(one.kind is one.VAR_POSITIONAL for one in given):
             root = self.state.mod[function_of(self.state)].body
             name = self.found.get(slot.of)
-            there = [
-                *(load.buffer for load in each(BufferLoad, root)),
-                *(one.buffer for one in each(BufferStore, root)),
-            ]
-            named = [buffer for buffer in there if buffer.name == name]
+            uses = self.facts.uses(root)  # which has nothing of what the function allocates
+            mine = [one.buffer for one in each(AllocBuffer, root)]
+            named = [one for one in (*uses.reads, *uses.writes, *mine) if one.name == name]
             if not named:
                 raise BadArgument(f"no buffer {name!r} is accessed")
             count = len(named[0].shape)

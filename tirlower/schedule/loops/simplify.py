@@ -62,9 +62,9 @@ class _Simplifier(FactMutator):
         if not self.active or op.kind is not ForKind.SERIAL or op.annotations:
             return super().visit_For(op)
         extent = self.visit_expr(op.extent)
-        single = isinstance(extent, IntImm) and extent.value == 1
         # What a body may write is read for the start of its loop once: in the variable's place it would be read again.
-        if not isinstance(extent, IntImm) or extent.value > 1 or (single and side_effect(op.min) is not Purity.PURE):
+        again = side_effect(op.min) is not Purity.PURE
+        if not isinstance(extent, IntImm) or extent.value > 1 or (extent.value == 1 and again):
             kept = super().visit_For(op)
             if not isinstance(kept, For) or not is_no_op(kept.body) or is_no_op(op.body):
                 return kept
