@@ -65,6 +65,10 @@ class Aliases:
         """Whether it is an allocation of the function or a parameter, rather than a pointer bound to some value."""
         return data in self.local or data in self._params
 
+    def is_taken(self, data: Var) -> bool:
+        """Whether its pointer is used other than by loads and stores."""
+        return data in self._taken
+
     def may_alias(self, a: Var, b: Var) -> bool:
         """Whether two data variables may point into the same memory."""
         if a is b:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import TypeVar, overload
 
-from tirlower.ir.expr import BufferLoad, Div, Expr, FloorDiv, FloorMod, IntImm, Mod, Var
+from tirlower.ir.expr import BufferLoad, Call, Div, Expr, FloorDiv, FloorMod, IntImm, Mod, Var
 from tirlower.ir.node import Node
 from tirlower.ir.stmt import Stmt
 
-__all__ = ["each", "has", "is_small", "may_divide_by_zero", "mentions", "nodes", "reads_data", "statements"]
+__all__ = ["each", "has", "is_small", "may_divide_by_zero", "may_move", "mentions", "nodes", "reads_data", "statements"]
 
 N = TypeVar("N", bound=Node)
 M = TypeVar("M", bound=Node)
@@ -71,6 +71,16 @@ def may_divide_by_zero(op: Node) -> bool:
     if not isinstance(op, (Div, Mod, FloorDiv, FloorMod)) or not op.dtype.is_integral:
         return False
     return not (isinstance(op.b, IntImm) and op.b.value)
+
+
+def may_move(*exprs: Expr) -> bool:
+    """Whether expressions can be computed anywhere: they read no memory, call nothing, and divide by nothing that may be 0.
+
+    >>> n, d = Var("n", "int32"), Var("d", "int32")
+    >>> may_move(n // 4, n + d), may_move(n // d)
+    (True, False)
+    """
+    return not any(isinstance(op, (BufferLoad, Call)) or may_divide_by_zero(op) for op in nodes(*exprs))
 
 
 def statements(*roots: Node) -> Iterator[Node]:

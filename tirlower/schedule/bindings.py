@@ -8,8 +8,8 @@ from tirlower.arith import Analyzer
 from tirlower.arith.iter_detect import iter_map_simplify
 from tirlower.ir import build
 from tirlower.ir.buffer import Range
-from tirlower.ir.expr import BufferLoad, Call, Expr, Var, is_const_int
-from tirlower.ir.query import has
+from tirlower.ir.expr import Expr, Var, is_const_int
+from tirlower.ir.query import may_move
 from tirlower.ir.splice import as_scope
 from tirlower.ir.stmt import Block, For, IfThenElse, Seq, Stmt
 from tirlower.ir.structural import structural_equal
@@ -82,7 +82,7 @@ def forward_predicated(forward: Forward, old: Stmt, new: Stmt) -> None:
 
 def _bounds_are_free(loop: For) -> bool:
     """Whether the bounds of a loop can be computed anywhere."""
-    return not has((BufferLoad, Call), loop.min, loop.extent)
+    return may_move(loop.min, loop.extent)
 
 
 def only_blocks(stmt: Stmt) -> bool:

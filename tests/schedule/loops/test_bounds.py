@@ -165,3 +165,59 @@ def test_bounds_that_stay_allow_another_order() -> None:
     sch.reorder("j", "i")
     inputs = [[np.arange(16, dtype="int32"), np.full(8, n, "int32")] for n in (0, 1, 4, 8)]
     executes_alike(func, sch.mod["main"], inputs=inputs)
+
+
+DIVIDED = """
+@T.prim_func
+def f(A: T.Buffer((64,), "int32"), n: T.int32, d: T.int32, m: T.int32):
+    {assumed}
+    for i in range(m):
+        {guard}
+            for k in range({bound}):
+                if k < 64:
+                    A[k] = A[k] + i
+"""
+
+
+@pytest.mark.parametrize("guard", ["if d != 0:", "for j in range(1):"])
+@pytest.mark.parametrize("bound", ["n // d", "n % d", "T.truncdiv(n, d)"])
+def test_no_bound_is_computed_where_it_may_divide_by_zero(guard: str, bound: str) -> None:
+    """Where the program asks for it, ``d`` is not 0, or there is no iteration."""
+    func = parse(DIVIDED.format(assumed="T.evaluate(0)", guard=guard, bound=bound))
+    for step in (lambda sch: sch.reorder("k", "i"), lambda sch: sch.interchange("i", "k")):
+        with pytest.raises(NotApplicable, match="divide by d, which is not known to be other than 0"):
+            step(tl.Schedule(func))
+    known = parse(DIVIDED.format(assumed="T.assume(d > 0)", guard=guard, bound=bound))
+    sch = tl.Schedule(known, debug_mask="all")
+    sch.reorder("k", "i")
+    inputs = [[np.ones(64, "int32"), n, d, m] for n, d, m in ((9, 2, 3), (-9, 4, 3), (70, 1, 2), (5, 3, 0))]
+    executes_alike(known, sch.mod["main"], inputs=inputs)
+
+
+def test_fused_loops_compute_all_bounds_in_front() -> None:
+    text = DIVIDED.format(assumed="T.evaluate(0)", guard="for j in range(2):", bound="n // d").replace(
+        "range(1)", "range(m)"
+    )
+    sch = tl.Schedule(parse(text))
+    with pytest.raises(NotApplicable, match="divide by d"):
+        sch.fuse("i", "j", "k")
+    sch.fuse("i", "j")
+
+
+@pytest.mark.parametrize("step", ["split", "tile"])
+def test_bounds_that_divide_stay_under_what_a_split_leaves_out(step: str) -> None:
+    """``4 - i`` is 0 in the iterations of the last part that there are not."""
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), n: T.int32):
+    for i in range(4):
+        for k in range(n // (4 - i)):
+            A[i] = A[i] + k
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    sch.split("i", [None, 3]) if step == "split" else sch.tile(["i"], [3])
+    executes_alike(func, sch.mod["main"], inputs=[[np.zeros(8, "int32"), n] for n in (-3, 0, 12)])
+    kernel = tl.build(sch)
+    found = np.zeros(8, "int32")
+    kernel(found, 12)
+    np.testing.assert_array_equal(found[:4], [sum(range(12 // (4 - i))) for i in range(4)])

@@ -9,6 +9,7 @@ import tirlower as tl
 from tests.checking import executes_alike, roundtrips
 from tests.schedule.loops.test_reverse import again
 from tirlower.diagnostics import BadArgument, IllegalStep, NotApplicable, ScheduleError
+from tirlower.ir import For
 from tirlower.script import parse
 
 THREE = """
@@ -90,3 +91,67 @@ def test_a_handle_of_what_does_nothing_ends() -> None:
     assert sch.get(part) is sch.get(i) and not i.body[1:]
     with pytest.raises(ScheduleError):
         sch.get(nothing)
+
+
+GUARDED = """
+@T.prim_func
+def f(A: T.Buffer((37,), "int32"), B: T.Buffer((37,), "int32"), n: T.int32):
+    for i in range(37):
+        if {first}:
+            if {second}:
+                A[i] = A[i] + i
+                for k in range(i % 3):
+                    B[i] = B[i] + A[{at}] * k
+"""
+"""Two statements under two conditions."""
+
+
+@pytest.mark.parametrize("first", ["i < n", "2 * i > n"])
+@pytest.mark.parametrize("by", ["whole", "number", "gap"])
+def test_a_condition_around_all_statements_is_one_around_each(first: str, by: str) -> None:
+    func = parse(GUARDED.format(first=first, second="i != 7", at="i"))
+    sch = tl.Schedule(func, debug_mask="all")
+    i, k = sch.loop("i"), sch.loop("k")
+    at = {"whole": None, "number": 1, "gap": k.before}[by]
+    one, two = sch.fission(i, at=at)
+    assert sch.get(i) is sch.get(one) is not sch.get(two) and sch.get(k).loop_var.name == "k"
+    inputs = [[np.arange(37, dtype="int32"), np.ones(37, "int32"), n] for n in (-1, 0, 1, 20, 37, 99)]
+    executes_alike(func, sch.mod["main"], inputs=inputs)
+    again(func, sch)
+
+
+def test_conditions_that_statements_may_change_stay_one() -> None:
+    for first, second in (("A[0] < n", "i != 7"), ("i != 7", "B[i] < n")):
+        with pytest.raises(BadArgument, match="has 1 statements"):
+            tl.Schedule(parse(GUARDED.format(first=first, second=second, at="i"))).fission("i", at=1)
+
+
+def test_statements_under_a_condition_hand_on_what_they_did() -> None:
+    func = parse(GUARDED.format(first="i < n", second="i != 7", at="36 - i"))
+    with pytest.raises(IllegalStep) as refused:
+        tl.Schedule(func).fission("i")
+    assert refused.value.witness is not None
+
+
+def test_the_rest_of_a_split_parts() -> None:
+    """A tile whose last columns are fewer, begun and summed up."""
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer(("M", 5), "float32"), B: T.Buffer((5, "N"), "float32"), C: T.Buffer(("M", "N"), "float32")):
+    for i, j in T.grid(M, N):
+        C[i, j] = T.float32(0)
+        for k in range(5):
+            C[i, j] = C[i, j] + A[i, k] * B[k, j]
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    _, inner = sch.split("j", [None, 8])
+    _, last = sch.fission(inner)
+    sch.reorder("k", last)
+    k = sch.get(sch.loop("k"))
+    assert isinstance(k, For) and k.body is sch.get(last)
+    rng = np.random.default_rng(0)
+    inputs = [
+        [rng.random((m, 5), "float32"), rng.random((5, n), "float32"), np.ones((m, n), "float32")]
+        for m, n in ((1, 1), (3, 7), (2, 8), (2, 9), (1, 31))
+    ]
+    executes_alike(func, sch.mod["main"], inputs=inputs)

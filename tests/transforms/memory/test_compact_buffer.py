@@ -662,3 +662,28 @@ def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
     tl.simulate(before, values, want, races=False)
     tl.simulate(after, values, got, races=False)
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("scope", ["local", "global"])
+def test_rows_along_which_lanes_go_stay_as_long(scope: str) -> None:
+    """Lanes that a condition leaves out lie inside all the same: the row is a register."""
+    func = parse(f"""
+@T.prim_func
+def f(q: T.int32, A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
+    for p in range(4):
+        L = T.alloc_buffer((2, 16), "int32", scope="{scope}")
+        for i in range(2):
+            for j in T.vectorized(16):
+                if j < q % 16:
+                    L[i, j] = A[p * 16 + j] + i
+        for j in T.vectorized(16):
+            if j < q % 16:
+                C[p * 16 + j] = L[0, j] * L[1, j]
+""")
+    assert allocations(COMPACT(func)) == {"L": (2, "q % 16")}
+    check(CompactBufferAllocation(keep_lanes=True), func)
+    kept = allocations(CompactBufferAllocation(keep_lanes=True)(func))
+    assert kept == {"L": (2, 16 if scope == "local" else "q % 16")}
+    fixed = parse(str(func).replace("q % 16", "p * 4 + 1"))
+    assert allocations(COMPACT(fixed)) == {"L": (2, 13)}
+    assert allocations(CompactBufferAllocation(keep_lanes=True)(fixed)) == {"L": (2, 16 if scope == "local" else 13)}

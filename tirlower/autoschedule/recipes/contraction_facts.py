@@ -102,7 +102,7 @@ class ContractionPlan(Plan):
     """The loop whose tiles go outermost: "rows" or "columns"."""
     parallel: str | None = None
     shifts: bool = False
-    """Whether the last tile of a row begins earlier, and computes some elements once more; of any size: where there is one."""
+    """Whether the last tile of a row begins earlier, and computes some elements once more."""
 
 
 def pieces_of(columns: int, lanes: int) -> int:

@@ -1,5 +1,5 @@
-"""Contractions of sizes that the caller alone knows: the tile of :mod:`.contraction`, and what is left of rows and columns in
-tiles of fewer, down to single ones.
+"""Contractions of sizes that the caller alone knows: the tile of :mod:`.contraction`, what is left of rows in tiles of fewer, down to
+single ones, and what is left of columns in vectors under a mask.
 
 Which loops run in parallel, and whether panels pay, is decided by the call between versions of the nest.
 """
@@ -26,7 +26,6 @@ from tirlower.autoschedule.recipes.contraction_facts import (
     packs,
     packs_a,
     pieces_of,
-    repeats,
     tile_of,
 )
 from tirlower.autoschedule.recipes.contraction_steps import Tile
@@ -45,9 +44,6 @@ MOST_ROWS: Final = 12
 
 FEW_ROWS: Final = 4
 """Rows of the tile for what is left, at most: with two vectors a row its sums wait for none before them."""
-
-FEW_COLUMNS: Final = 4
-"""The narrowest tile of a few rows, before single columns."""
 
 PANELS: Final = ((4, 5), (32, 64))
 """Where B goes to panels: from this part of the second cache on, and this number of rows. What does not stay in the cache is
@@ -102,8 +98,7 @@ class UnknownContraction(Contraction):
         rule = [f"{rows} x {vectors} vectors of {registers} registers, fewer for what is left"]
         assert facts.b.buffer is not None
         cache = processor.l2 // -(-facts.b.buffer.dtype.bits // 8)
-        shifts = n is None and facts.contiguous and repeats(facts)
-        strips = where_large(facts, cache, columns if shifts else 1) if facts.contiguous else ""
+        strips = where_large(facts, cache) if facts.contiguous else ""
         if strips:
             rule.append(f"`{name_of(facts.b)}` in panels, strip by strip, where {strips}")
         parallel = None
@@ -121,31 +116,25 @@ class UnknownContraction(Contraction):
             packed=() if facts.contiguous else (name_of(facts.b),),
             outer="rows",
             strips=strips,
-            shifts=shifts,
             single=n is None and facts.form == "plain" and _goes_in_squares(facts) and in_lanes_here(processor),
             parallel=None if parallel is None else parallel.name,
         )
 
     def apply(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, loops: Handles) -> None:
-        """The versions of the nest: in strips, in tiles, and in narrow tiles where there is less than one of the others."""
+        """The versions of the nest: of one column, in strips, and in tiles."""
         assert facts.rows is not None and isinstance(plan, AnyPlan)
         if facts.form == "block":  # the init is the sum's first step: of a sum of nothing there is none
             for loop in facts.sums:
                 where_wide(sch, loops[facts.nest.loops[0]], loop, 1)
         where_some(sch, loops[facts.nest.loops[0]], facts.nest.scop.space, facts.update.loops)
-        narrow = None
         if plan.single and isinstance(facts.columns.node, For):
             _, single = self._versions(sch, facts, f"{facts.columns.node.extent} != 1", loops)
             self._one_column(sch, facts, single)
-        if plan.shifts and isinstance(facts.columns.node, For):
-            _, narrow = self._versions(sch, facts, f"{facts.columns.node.extent} >= {plan.columns}", loops)
         if plan.strips:  # the tiles as they are for the other calls
             unit, other = self._versions(sch, facts, plan.strips, loops)
             self._strips(sch, facts, plan, unit, loops)
             loops = other
-        self._tiles(sch, facts, plan, loops, shifts=plan.shifts)
-        if narrow is not None:
-            self._tiles(sch, facts, plan, narrow)
+        self._tiles(sch, facts, plan, loops)
 
     @staticmethod
     def _one_column(sch: Verbs, facts: ContractionFacts, loops: Handles) -> None:
@@ -165,9 +154,7 @@ class UnknownContraction(Contraction):
         other = other_case(sch, unit)
         return unit, {loop: loop_in(sch, other, loop.name) for loop in facts.update.loops}
 
-    def _tiles(
-        self, sch: Verbs, facts: ContractionFacts, plan: AnyPlan, loops: Handles, *, shifts: bool = False
-    ) -> None:
+    def _tiles(self, sch: Verbs, facts: ContractionFacts, plan: AnyPlan, loops: Handles) -> None:
         """Order the loops, and cut both of the tile down to single rows and columns."""
         assert facts.rows is not None
         others = [loops[loop] for loop in facts.others]
@@ -175,13 +162,12 @@ class UnknownContraction(Contraction):
         sums = [loops[loop] for loop in facts.sums]
         if facts.form in TOGETHER:
             order += sums
-        tile = AnyTile(sch, facts, plan, shifts)
+        tile = AnyTile(sch, facts, plan)
         if plan.packed:  # for enough rows; with few, what is written is as good
             where_wide(sch, loops[facts.nest.loops[0]], facts.rows, PACKED_ROWS)
             tile.pack_b(sch.add_unit_loop(loops[facts.nest.loops[0]]))
         sch.reorder(*order)
         tile.part(loops[facts.rows], loops[facts.columns], sums)
-        tile.jam()
         if plan.parallel is not None:
             in_parallel(
                 sch,
@@ -197,7 +183,7 @@ class UnknownContraction(Contraction):
         packed = [name_of(facts.b)]
         if facts.several == 1 and strides_of(facts.a).get(facts.sums[0]) != 1 and packs_a(facts):
             packed.append(name_of(facts.a))  # each step of the sum reads another row of it
-        tile = AnyTile(sch, facts, replace(plan, packed=tuple(packed)), plan.shifts)
+        tile = AnyTile(sch, facts, replace(plan, packed=tuple(packed)))
         tile.pack_a(unit)
         together = facts.form in TOGETHER
         sch.reorder(columns, rows, *(sums if together else ()))
@@ -213,7 +199,6 @@ class UnknownContraction(Contraction):
             outermost.append(strip)
         if plan.parallel is not None:
             sch.parallel(outermost[0])
-        tile.jam()
 
 
 def _goes_in_squares(facts: ContractionFacts) -> bool:
@@ -223,10 +208,9 @@ def _goes_in_squares(facts: ContractionFacts) -> bool:
     return in_squares(facts.a, facts.rows, facts.sums[0])
 
 
-def where_large(facts: ContractionFacts, cache: int, width: int) -> str:
+def where_large(facts: ContractionFacts, cache: int) -> str:
     """The condition that B pays its copies: by its part of what a cache holds, and by the rows; empty where it never does, or is
-    no matrix, or changes. There are ``width`` columns at least then. It asks each size apart: nothing is
-    proved behind a product of them."""
+    no matrix, or changes. It asks each size apart: nothing is proved behind a product of them."""
     if facts.others or facts.rows is None or not packs(facts) or not all(map(same_for_all, facts.update.loops)):
         return ""
     panels = {one.data for one in (facts.b, *facts.beside)}
@@ -238,7 +222,7 @@ def where_large(facts: ContractionFacts, cache: int, width: int) -> str:
         if extent is not None:
             known *= extent
         elif isinstance(loop.node, For):
-            sizes.append((loop.node.extent, width if loop is facts.columns else 1))
+            sizes.append(loop.node.extent)
     there = extent_of(facts.rows)
     found: list[tuple[str, str]] = []
     for part, rows in PANELS:
@@ -246,7 +230,7 @@ def where_large(facts: ContractionFacts, cache: int, width: int) -> str:
         if (not sizes and known < elements) or (there is not None and there < rows):
             continue
         each = max(1, round((elements / max(1, known)) ** (1 / max(1, len(sizes)))))
-        asked = " and ".join(f"{size} >= {max(each, least)}" for size, least in sizes)
+        asked = " and ".join(f"{size} >= {each}" for size in sizes)
         high = facts.rows.node.extent if there is None and isinstance(facts.rows.node, For) else None
         found.append((asked, f"{high} >= {rows}" if high is not None else ""))
     if len(found) < 2:
@@ -260,55 +244,22 @@ def where_large(facts: ContractionFacts, cache: int, width: int) -> str:
 class AnyTile(Tile):
     """Tiles of loops that run as often as the caller says."""
 
-    def __init__(self, sch: Verbs, facts: ContractionFacts, plan: ContractionPlan, shifts: bool = False) -> None:
-        super().__init__(sch, facts, plan)
-        self.jammed: list[tuple[LoopRV, int]] = []
-        self.shifts = shifts
-        """Whether the last tile of the columns begins earlier, and computes some once more."""
-        self.narrow = isinstance(plan, AnyPlan) and plan.shifts and not shifts
-        """Whether there are fewer columns than a tile has."""
-        self.widths: tuple[int, ...] = (plan.lanes, plan.lanes // 2, plan.lanes // 4, plan.lanes // 8)
-
     def cut(self, loop: LoopRV, size: int, *, across: bool = False) -> list[tuple[LoopRV, int]]:
-        """The loops over whole tiles, then over smaller ones for what is left, and over single rows or columns."""
+        """The loops over whole tiles, then over smaller ones for what is left: of rows down to single ones, of columns vectors under a
+        mask."""
         if isinstance(self.node(loop).extent, IntImm):
             return super().cut(loop, size, across=across)
-        if self.shifts and across and (found := self.shifted(loop, size)):
-            return found
         made = []
-        for part in self.sizes(size):
+        for part in [size] if across else self.heights(size):
             loop, left = self.sch.peel(loop, beyond=part)
             made.append((loop, part))
             loop = left
-        return [*made, (loop, 1)]
+        return [*made, (loop, min(size, self.plan.lanes) if across else 1)]
 
-    def sizes(self, size: int) -> list[int]:
-        """The parts of tiles into which what is left of a loop is cut."""
-        if size == self.plan.rows:
-            few = max(part for part in range(1, FEW_ROWS + 1) if size % part == 0)  # so that its rows are numbers
-            return [part for part in dict.fromkeys((size, few)) if part > 1]
-        most = size - 1 if self.narrow else size
-        return [part for part in dict.fromkeys((size, *self.widths)) if 1 < part <= most]
-
-    def plain(self, outside: LoopRV, inside: LoopRV, inner: LoopRV | None, height: int, by_rows: bool) -> None:
-        """Tiles of plain loops; of what is left of the rows in fewer widths, each of which takes proofs of its own."""
-        widths = self.widths
-        if by_rows and height < self.plan.rows and extent_of(self.facts.columns) is None:
-            self.widths = (max(FEW_COLUMNS, self.plan.lanes // 4),)
-        super().plain(outside, inside, inner, height, by_rows)
-        self.widths = widths
-
-    def parted(self, at: LoopRV, rows: LoopRV | None, columns: LoopRV) -> None:
-        """A tile; of single columns the rows' sums are to go side by side, which takes fewer proofs."""
-        if rows is None or self.facts.form != "plain" or self.extent(columns) > 1:
-            super().parted(at, rows, columns)
-        elif self.extent(rows) > 1:
-            self.jammed.append((rows, self.extent(rows)))
-
-    def jam(self) -> None:
-        """Single columns, behind the proofs of the tiles, which look at each statement."""
-        for rows, count in self.jammed:
-            self.sch.unroll_jam(rows, count)
+    def heights(self, size: int) -> list[int]:
+        """The parts of tiles into which what is left of the rows is cut."""
+        few = max(part for part in range(1, FEW_ROWS + 1) if size % part == 0)  # so that its rows are numbers
+        return [part for part in dict.fromkeys((size, few)) if part > 1]
 
     def width(self, rows: int) -> int:
         """The columns of a tile, however few rows it has."""

@@ -1,5 +1,5 @@
-"""Sums over a window of sizes that the caller alone knows: the tile of :mod:`.window`, and what is left of rows and columns in
-tiles of fewer, down to single ones."""
+"""Sums over a window of sizes that the caller alone knows: the tile of :mod:`.window`, what is left of rows in tiles of fewer, and what
+is left of columns under a mask."""
 
 from __future__ import annotations
 
@@ -74,11 +74,6 @@ class UnknownWindow(Window):
 
 class _Tile(WindowTile, AnyTile):
     """Tiles of windows whose loops run as often as the caller says."""
-
-    def write_out(self) -> None:
-        """The windows, and single columns."""
-        super().write_out()
-        self.jam()
 
 
 UNKNOWN_WINDOW: Final = UnknownWindow()

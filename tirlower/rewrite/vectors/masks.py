@@ -21,6 +21,7 @@ from tirlower.ir.expr import (
     Mod,
     Ramp,
     Select,
+    const,
     is_const_int,
 )
 from tirlower.ir.functor import Mutator
@@ -70,12 +71,21 @@ class Masker(Mutator):
 
     ``own`` says of which stores and loads no other thread has the memory, and all lanes are inside of it: they need no mask.
     With ``in_some`` the statement will run where the mask has some lane: loads that do not depend on the lanes are what these
-    read. ``asks`` says whether anything rests on that.
+    read. ``asks`` says whether anything rests on that. ``dead`` says at which indices of which buffers nothing ever
+    looks at the other lanes: they hold what was computed with zeros.
     """
 
-    def __init__(self, mask: Expr, own: Callable[[Buffer, Expr], bool] | None = None, in_some: bool = False) -> None:
+    def __init__(
+        self,
+        mask: Expr,
+        own: Callable[[Buffer, Expr], bool] | None = None,
+        in_some: bool = False,
+        dead: Callable[[Buffer, Expr], bool] = lambda buffer, index: False,
+    ) -> None:
         self.mask = mask
         self.own = own
+        self.dead = dead
+        self.fills = False
         self.in_some = in_some
         self.asks = False
 
@@ -100,7 +110,15 @@ class Masker(Mutator):
             return op
         if self._is_own(op):
             return op
-        return op.with_(predicate=self._merge(op.predicate, op.indices[-1]))
+        made = op.with_(predicate=self._merge(op.predicate, op.indices[-1]))
+        return Select(self.mask, made, const(0, op.dtype), span=op.span) if self.fills else made
+
+    def _filled(self, op: BufferStore) -> Stmt:
+        self.fills = True
+        try:
+            return self.generic(op)
+        finally:
+            self.fills = False
 
     def visit_Call(self, op: Call) -> Expr:
         if not isinstance(op.op, Op) or op.op.purity >= Purity.WRITES:
@@ -118,6 +136,8 @@ class Masker(Mutator):
         if not op.indices or not op.indices[-1].dtype.is_vector:
             raise Scalarize("a scalar store under a condition that differs between lanes")
         if self._is_own(op):
+            if self.dead(op.buffer, op.indices[-1]):
+                return self._filled(op)
             mask, old = self._merge(None, op.indices[-1]), BufferLoad(op.buffer, op.indices, span=op.span)
             op = self.generic(op)
             return op.with_(value=Select(mask, op.value, old, span=op.span))

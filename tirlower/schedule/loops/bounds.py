@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tirlower.ir.expr import BufferLoad, Call
+from tirlower.ir import build
+from tirlower.ir.expr import BinaryOp, BufferLoad, Call
 from tirlower.ir.op import Op, Purity
-from tirlower.ir.query import each, statements
+from tirlower.ir.query import each, may_divide_by_zero, nodes, statements
 from tirlower.ir.stmt import Bind, BufferStore, For, Stmt
 from tirlower.schedule.sites import Site
 from tirlower.schedule.step import Step
 
-__all__ = ["bounds_stay", "may_change"]
+__all__ = ["bounds_divide", "bounds_stay", "may_change"]
 
 
 def bounds_stay(step: Step, loops: Sequence[For]) -> None:
@@ -24,6 +25,23 @@ def bounds_stay(step: Step, loops: Sequence[For]) -> None:
             loops[0],
             "bind the extent to a name in front of the loop",
         )
+
+
+def bounds_divide(step: Step, site: Site, loops: Sequence[For]) -> None:
+    """Refuse loops whose bounds would be computed at a site, where they divide by what may be 0: the program may ask for them
+    only where that is not."""
+    known = step.analyzer(site)
+    for loop in loops:
+        for op in nodes(loop.min, loop.extent):
+            if may_divide_by_zero(op):
+                assert isinstance(op, BinaryOp)
+                if not known.can_prove(build.ne(op.b, 0)):
+                    step.refuse(
+                        f"the bounds of the loop `{loop.loop_var.name}` divide by {op.b}, which is not known to be other than 0 in "
+                        "front of the loops",
+                        loop,
+                        f"state it with T.assume({op.b} > 0)",
+                    )
 
 
 def may_change(step: Step, loops: Sequence[For], site: Site, part: Stmt) -> bool:

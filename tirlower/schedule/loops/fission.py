@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from tirlower.diagnostics import BadArgument
+from tirlower.ir import build
+from tirlower.ir.expr import BufferLoad, Call
+from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
+from tirlower.ir.query import has
 from tirlower.ir.refresh import copy_var
-from tirlower.ir.stmt import For, ForKind, Seq, Stmt, seq
+from tirlower.ir.stmt import DECLARATIONS, For, ForKind, IfThenElse, Seq, Stmt, seq
 from tirlower.poly.verdict import PROVED, Verdict
+from tirlower.schedule.edits import Rebuilt
 from tirlower.schedule.handles import GapRV
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.positions import still_concurrent
@@ -18,13 +24,38 @@ from tirlower.schedule.step import Step
 __all__ = ["FISSION"]
 
 
-def _parts(step: Step, loop: For) -> list[tuple[Stmt, ...]]:
-    """The statements of each of the new loops."""
+@dataclass
+class _Opened:
+    """A loop whose iterations run where a condition holds, with each of its statements under the condition, and the function with
+    it: what reads no memory holds behind a statement as it did before it. Any other loop is as it was."""
+
+    func: PrimFunc
+    loop: For
+    ifs: list[IfThenElse] = field(default_factory=list)
+
+
+def _opened(step: Step) -> _Opened:
+    handle = step.handle("loop")
+    loop, site = step.loop(handle), step.site(handle)
+    ifs: list[IfThenElse] = []
     body = loop.body
+    while isinstance(body, IfThenElse) and body.else_case is None and not has((BufferLoad, Call), body.condition):
+        ifs.append(body)
+        body = body.then_case
+    if not ifs or not isinstance(body, Seq) or any(isinstance(one, DECLARATIONS) for one in body.stmts):
+        return _Opened(step.func(site), loop)
+    held = build.all_of(*(one.condition for one in ifs))
+    loop = loop.with_(body=Seq(tuple(IfThenElse(held, stmt) for stmt in body.stmts)))
+    return _Opened(Rebuilt(step.func(site), [Edit(site, loop)]).func, loop, ifs)
+
+
+def _parts(step: Step, opened: _Opened) -> list[tuple[Stmt, ...]]:
+    """The statements of each of the new loops."""
+    loop, body = opened.loop, opened.loop.body
     stmts = body.stmts if isinstance(body, Seq) else (body,)
     at = step.number(step["at"])
     if isinstance(at, GapRV):
-        at = _number_of(step, at)
+        at = _number_of(step, at, len(opened.ifs))
     if at is None:
         return [(stmt,) for stmt in stmts]
     if not isinstance(at, int) or not 0 < at < len(stmts):
@@ -35,9 +66,10 @@ def _parts(step: Step, loop: For) -> list[tuple[Stmt, ...]]:
     return [stmts[:at], stmts[at:]]
 
 
-def _number_of(step: Step, gap: GapRV) -> int:
-    """In front of which statement of the loop's body a gap is."""
-    way, body = step.site(gap).steps, (*step.site(step.handle("loop")).steps, "body", "stmts")
+def _number_of(step: Step, gap: GapRV, ifs: int) -> int:
+    """In front of which statement of the loop's body, or of that of so many conditions in it, a gap is."""
+    way = step.site(gap).steps
+    body = (*step.site(step.handle("loop")).steps, "body", *["then_case"] * ifs, "stmts")
     number = way[-1] if way[:-1] == body else None
     if not isinstance(number, int):
         raise BadArgument(f"the gap `{gap.name}` is not directly in the body of the loop")
@@ -71,27 +103,37 @@ def _made(loop: For, parts: Sequence[tuple[Stmt, ...]], names: Sequence[str], fo
 
 def _check(step: Step) -> Verdict:
     handle = step.handle("loop")
-    loop, site = step.loop(handle), step.site(handle)
-    if loop.kind is ForKind.THREAD_BINDING:
-        step.refuse(f"the loop is bound to {loop.thread_tag}", loop, "cut it before it is bound")
-    parts = _parts(step, loop)
-    names = _names(step, loop, len(parts))
+    site = step.site(handle)
+    if step.loop(handle).kind is ForKind.THREAD_BINDING:
+        step.refuse(
+            f"the loop is bound to {step.loop(handle).thread_tag}", step.loop(handle), "cut it before it is bound"
+        )
+    opened = _opened(step)
+    parts = _parts(step, opened)
+    names = _names(step, opened.loop, len(parts))
     if len(parts) == 1:
         return PROVED
     found, step.exactness = step.facts.distributed(
-        step.func(site), site.steps, loop, None if step["at"] is None else len(parts[0]), step.policy.reassociate
+        opened.func,
+        site.steps,
+        opened.loop,
+        None if step["at"] is None else len(parts[0]),
+        step.policy.reassociate,
     )
     if not found.proved:
         return found
-    return still_concurrent(step, site, Seq(tuple(_made(loop, parts, names, Forward()))))
+    return still_concurrent(step, site, Seq(tuple(_made(opened.loop, parts, names, Forward()))))
 
 
 def _rewrite(step: Step) -> Change:
     handle = step.handle("loop")
-    loop, site = step.loop(handle), step.site(handle)
-    parts, forward = _parts(step, loop), Forward()
-    made = _made(loop, parts, _names(step, loop, len(parts)), forward)
-    return Change(Edit(site, seq(made) if len(made) > 1 else made[0]), forward, tuple(made))
+    opened, forward = _opened(step), Forward()
+    parts = _parts(step, opened)
+    made = _made(opened.loop, parts, _names(step, opened.loop, len(parts)), forward)
+    forward.keep(step.loop(handle), made[0])
+    for one in opened.ifs:
+        forward.end(one, *made)
+    return Change(Edit(step.site(handle), seq(made) if len(made) > 1 else made[0]), forward, tuple(made))
 
 
 FISSION = Kind(
@@ -104,7 +146,8 @@ FISSION = Kind(
     ),
     _rewrite,
     """Give each statement of a loop's body a loop of its own; with ``at``, those in front of the statement of that number
-    (or of a gap), and the rest. Legal where no iteration hands something on to an earlier statement of a later one.
+    (or of a gap), and the rest. Legal where no iteration hands something on to an earlier statement of a later one. A condition
+    around all statements, as a split leaves it, is one around each then, where it reads no memory.
 
     The first loop keeps the handle. Returns the loops.
 

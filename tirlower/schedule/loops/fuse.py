@@ -16,7 +16,7 @@ from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
 from tirlower.schedule.bindings import forward_predicated, predicated, with_simple_bindings
 from tirlower.schedule.kind import Kind, Slot, Takes
-from tirlower.schedule.loops.bounds import bounds_stay
+from tirlower.schedule.loops.bounds import bounds_divide, bounds_stay
 from tirlower.schedule.loops.siblings import said
 from tirlower.schedule.loops.tight import tight
 from tirlower.schedule.sites import Change, Edit, Forward
@@ -61,6 +61,7 @@ def _check(step: Step) -> Verdict:
                 step.refuse(f"the bounds of the loop `{loop.loop_var.name}` read memory", loop)
             _box(step, loops) if step["bounds"] == "guard" else tight(step, step.site(step.handles("loops")[0]), loops)
     bounds_stay(step, loops)
+    bounds_divide(step, step.site(step.handles("loops")[0]), loops[1:])
     return PROVED
 
 

@@ -22,6 +22,7 @@ from tirlower.poly.order_kept import Coordinate
 from tirlower.poly.rebound import rebound
 from tirlower.rewrite import loop_nests
 from tirlower.schedule.bindings import forward_predicated, predicated
+from tirlower.schedule.loops.bounds import bounds_divide
 from tirlower.schedule.sites import Forward, Site
 from tirlower.schedule.step import Step
 
@@ -245,6 +246,8 @@ def nest_of(step: Step, name: str, swap: bool = False) -> Nest:
                 )
             if loop.kind is ForKind.THREAD_BINDING:
                 step.refuse(f"the loop is bound to {loop.thread_tag}", loop, "bind after reordering")
+    if nest.order != nest.loops:
+        bounds_divide(step, top, nest.loops[1:])
     return nest
 
 

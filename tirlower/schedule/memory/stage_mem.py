@@ -17,6 +17,7 @@ from tirlower.poly.footprint import Footprint
 from tirlower.poly.scop import Access
 from tirlower.schedule.draft import Made
 from tirlower.schedule.kind import Kind, Slot, Takes
+from tirlower.schedule.memory.masked_box import masked_box
 from tirlower.schedule.memory.staging import (
     Box,
     Candidates,
@@ -57,7 +58,10 @@ def stages(
         step.refuse(f"nothing there accesses {buffer.name}")
     if window and len(window) != len(buffer.shape):
         raise BadArgument(f"the window has {len(window)} ranges, and {buffer.name} {len(buffer.shape)} dimensions")
-    box = Box.of(window) if window else box_of(step, func, buffer, path, accesses)
+    if window:
+        box = Box.of(window)
+    else:
+        box = masked_box(step, func, buffer, path) or box_of(step, func, buffer, path, accesses)
     writes = any(access.is_write for access in accesses)
     filled = writes and not _reads_first(step, Site(func_name, path), accesses, unless)
     loads = [bool(load)] if load != "auto" else [False, True] if filled else [True]

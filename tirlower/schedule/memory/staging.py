@@ -104,13 +104,16 @@ def touched_under(step: Step, func: PrimFunc, buffer: Buffer, path: Steps) -> li
 class Box:
     """The box around what is touched: where it starts, how wide it may be, and (where that is less) how wide it is.
 
-    ``ends`` are those of the buffer, in the dimensions in which a box that is touched under conditions may lie outside of it.
+    ``ends`` are those of the buffer, in the dimensions in which a box that is touched under conditions may lie outside of it. ``masks`` are
+    conditions on the ``axes``, which count from the start, under which alone something is touched.
     """
 
     mins: tuple[Expr, ...]
     shape: tuple[Expr, ...]
     widths: tuple[Expr | None, ...]
     ends: tuple[Expr | None, ...] = ()
+    masks: tuple[Expr, ...] = ()
+    axes: tuple[Var, ...] = ()
 
     @classmethod
     def of(cls, ranges: Sequence[Range]) -> Box:
@@ -133,6 +136,7 @@ class Box:
             if end is not None:
                 at = build.add(low, build.cast(low.dtype, axis))
                 parts += [build.ge(at, 0), build.lt(at, build.cast(at.dtype, end))]
+        parts += [substitute(mask, dict(zip(self.axes, axes, strict=True))) for mask in self.masks]
         return reduce(build.logical_and, parts) if parts else None
 
 

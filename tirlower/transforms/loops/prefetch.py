@@ -28,7 +28,7 @@ from tirlower.ir.expr import (
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import StmtMutator, substitute
 from tirlower.ir.op import Op
-from tirlower.ir.query import each, has, may_divide_by_zero, mentions, nodes, statements
+from tirlower.ir.query import each, may_move, mentions, nodes, statements
 from tirlower.ir.refresh import copy_var
 from tirlower.ir.splice import as_scope, jumps_out, returns
 from tirlower.ir.stmt import Bind, BufferStore, Evaluate, For, ForKind, IfThenElse, Seq, Stmt, While, seq
@@ -103,7 +103,7 @@ def _parts(loop: For) -> tuple[list[Stmt], list[Stmt]] | None:
         return None
     if isinstance(loop.extent, IntImm) and loop.extent.value < 2:
         return None
-    if not _may_move(loop.min) or not _may_move(loop.extent):
+    if not may_move(loop.min) or not may_move(loop.extent):
         return None  # the strips, and what is left, ask for them anew
     body: Sequence[Stmt] = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
     ahead = [stmt for stmt in body if _fetches(stmt)]
@@ -126,7 +126,7 @@ def _is_prefetch(stmt: object) -> bool:
 def _fetches(stmt: Stmt) -> bool:
     """Whether a statement does nothing but fetch elements, whose places follow from the loops alone."""
     if isinstance(stmt, IfThenElse):
-        return stmt.else_case is None and _may_move(stmt.condition) and _fetches(stmt.then_case)
+        return stmt.else_case is None and may_move(stmt.condition) and _fetches(stmt.then_case)
     if isinstance(stmt, Seq):
         return bool(stmt.stmts) and all(map(_fetches, stmt.stmts))
     if not _is_prefetch(stmt):
@@ -134,12 +134,7 @@ def _fetches(stmt: Stmt) -> bool:
     assert isinstance(stmt, Evaluate) and isinstance(stmt.value, Call)
     where, *rest = stmt.value.args
     load = where.args[0] if isinstance(where, Call) and where.op is _ADDRESS_OF else None
-    return isinstance(load, BufferLoad) and len(load.indices) == 1 and all(map(_may_move, (*load.indices, *rest)))
-
-
-def _may_move(expr: Expr) -> bool:
-    """Whether an expression neither reads memory nor fails."""
-    return not has((BufferLoad, Call), expr) and not any(map(may_divide_by_zero, nodes(expr)))
+    return isinstance(load, BufferLoad) and len(load.indices) == 1 and all(map(may_move, (*load.indices, *rest)))
 
 
 def _is_bound(condition: Expr) -> bool:

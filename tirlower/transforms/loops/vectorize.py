@@ -47,6 +47,7 @@ from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.loop_nests import bounds_once, strips
 from tirlower.rewrite.options import option
+from tirlower.rewrite.vectors.dead_lanes import DeadLanes
 from tirlower.rewrite.vectors.expressions import ExprVectorizer, depends_on
 from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of, reads_memory, some_lane
 from tirlower.rewrite.vectors.memory import LaneAllocation
@@ -67,11 +68,13 @@ class _Vectorizer(Mutator):
         predicated: bool,
         func: PrimFunc,
         own: Callable[[Buffer, Expr], bool] | None = None,
+        dead: Callable[[Buffer, Expr, Expr, Var], bool] = lambda buffer, index, condition, lane: False,
     ) -> None:
         self.var = var
         self.extent = extent
         self.predicated = predicated
         self.own = own
+        self.dead = dead
         self.exprs = ExprVectorizer(var, extent.value if isinstance(extent, IntImm) else extent, predicated, func)
 
     def visit_expr(self, root: Expr) -> Expr:
@@ -211,7 +214,11 @@ class _Vectorizer(Mutator):
             var = Var("mask", mask.dtype, span=op.condition.span)
             done.append(Bind(var, mask, span=op.span))
             mask = var
-        masker = Masker(mask, self.own, some is not None)
+
+        def dead(buffer: Buffer, index: Expr) -> bool:
+            return self.dead(buffer, index, op.condition, self.var)
+
+        masker = Masker(mask, self.own, some is not None, dead)
         then = masker.visit(self.scope(op.then_case))
         if masker.asks and some is not None:
             if bound:
@@ -319,6 +326,7 @@ class _Loops(StmtMutator):
         self.tail = tail
         self.around: list[For] = []
         self.locals: dict[Stmt, set[Var]] = {}
+        self.dead_lanes: DeadLanes | None = None
 
     def _is_own(self, buffer: Buffer, index: Expr) -> bool:
         """Whether no other thread has a buffer, and a vector of its elements is inside of it with all lanes."""
@@ -332,11 +340,25 @@ class _Loops(StmtMutator):
             self.locals[inside] = {op.buffer.data for op in each(AllocBuffer, inside) if op.buffer.scope == "local"}
         if buffer.data not in self.locals[inside]:
             return False
+        analyzer = self._known()
+        last = build.add(index.base, index.lanes)
+        return analyzer.can_prove(build.ge(index.base, 0)) and analyzer.can_prove(build.le(last, buffer.shape[0]))
+
+    def _is_dead(self, buffer: Buffer, index: Expr, condition: Expr, lane: Var) -> bool:
+        """Whether nothing ever looks at a vector of a buffer of the function's own in the lanes in which a condition does not hold."""
+        if self.dead_lanes is None:
+            self.dead_lanes = DeadLanes(self.func)
+        if not isinstance(index, Ramp) or not isinstance(index.lanes, int):
+            return False
+        whole = build.eq(build.floormod(index.base, index.lanes), 0)
+        return self.dead_lanes.are_of(buffer, index.lanes, condition, lane) and self._known().can_prove(whole)
+
+    def _known(self) -> Analyzer:
+        """What is known of the loops around."""
         analyzer = Analyzer()
         for loop in self.around:
             analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
-        last = build.add(index.base, index.lanes)
-        return analyzer.can_prove(build.ge(index.base, 0)) and analyzer.can_prove(build.le(last, buffer.shape[0]))
+        return analyzer
 
     @property
     def predicated(self) -> bool:
@@ -398,7 +420,8 @@ class _Loops(StmtMutator):
         return self._lanes(var, extent, body)
 
     def _lanes(self, var: Var, extent: Expr, body: Stmt) -> Stmt:
-        return _Vectorizer(var, extent, self.predicated, self.func, self._is_own if self.tail else None).scope(body)
+        own = self._is_own if self.tail else None
+        return _Vectorizer(var, extent, self.predicated, self.func, own, self._is_dead).scope(body)
 
     def _with_tail(self, op: For, var: Var, body: Stmt) -> Stmt:
         """Vectors of a fixed width as long as there are whole ones, and the rest one by one.

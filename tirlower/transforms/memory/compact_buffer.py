@@ -7,10 +7,11 @@ from tirlower.ir import build
 from tirlower.ir.annotations import BUFFER_DIM_ALIGN, numbers_of
 from tirlower.ir.buffer import Buffer, BufferRegion, Range
 from tirlower.ir.cancel import expr_key
-from tirlower.ir.expr import BufferLoad, Expr, IntImm, const, is_const_int
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Visitor
-from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, Stmt
+from tirlower.ir.query import each
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Block, BufferStore, For, ForKind, Stmt
 from tirlower.rewrite.base import Fact, FuncPass, Stage
 from tirlower.rewrite.context import PassContext
 from tirlower.rewrite.fact_mutator import FactMutator
@@ -40,6 +41,28 @@ class _Alignments(Visitor):
 
     def visit_expr(self, root: Expr) -> None:
         """Expressions hold no annotations of buffers."""
+
+
+class _Lanes(Visitor):
+    """The lanes of the vectorized loops that go along the rows of each array of a thread's own."""
+
+    def __init__(self) -> None:
+        self.found: dict[Buffer, int] = {}
+        self.around: dict[Var, int] = {}
+
+    def visit_For(self, op: For) -> None:
+        if op.kind is ForKind.VECTORIZED and isinstance(op.extent, IntImm):
+            self.around[op.loop_var] = op.extent.value
+        self.generic(op)
+        self.around.pop(op.loop_var, None)
+
+    def _access(self, op: BufferLoad | BufferStore) -> None:
+        if self.around and op.buffer.scope == "local" and op.indices:
+            lanes = [self.around[var] for var in each(Var, op.indices[-1]) if var in self.around]
+            self.found[op.buffer] = max([*lanes, self.found.get(op.buffer, 0)])
+        self.generic(op)
+
+    visit_BufferLoad = visit_BufferStore = _access
 
 
 class _Compactor(FactMutator):
@@ -137,6 +160,9 @@ class CompactBufferAllocation(FuncPass):
     them, by less than the 128 bytes in which banks repeat, stay as long: that is how threads of a column get banks of
     their own.
 
+    Option ``keep_lanes`` (default False): rows of a thread's own memory along which a vectorized loop goes stay as long as that, where
+    a condition leaves out its last lanes: then all lanes are inside, and the row is a register.
+
     Needs ConvertBlocksToOpaque where there are blocks. Raises :class:`TransformError` for blocks with iterators and
     for an allocation that nothing accesses. In validate mode every access is enumerated and checked to lie inside.
     After TIR's pass of the name; exactness by elimination of linear inequalities (see ``extremes``).
@@ -167,12 +193,17 @@ class CompactBufferAllocation(FuncPass):
     breaks = (Fact.WHOLE_BUFFERS,)
     is_strict: bool = option(default=True, kw_only=False)
     keep_padding: bool = False
+    keep_lanes: bool = False
 
     def transform(self, func: PrimFunc, ctx: PassContext) -> PrimFunc:
         """Compact the allocations of a function."""
         regions = accessed_regions(func, self.is_strict)
         if self.keep_padding:
             regions = {buffer: _padded(buffer, region) for buffer, region in regions.items()}
+        if self.keep_lanes:
+            lanes = _Lanes()
+            lanes.visit(func.body)
+            regions = {buffer: _with_lanes(buffer, region, lanes.found) for buffer, region in regions.items()}
         worker = _Compactor(func, regions)
         return func.with_body(worker.visit(func.body)) if worker.made else func
 
@@ -181,6 +212,19 @@ class CompactBufferAllocation(FuncPass):
         super().certify(before, after, ctx)
         for name, func in before.items():
             verify_compaction(func, after[name])
+
+
+def _with_lanes(buffer: Buffer, region: Region, lanes: dict[Buffer, int]) -> Region:
+    """A region whose last dimension is as long as vectors along it are, as far as the buffer is."""
+    if not region:
+        return region
+    first, extent = region[-1]
+    declared, wanted = buffer.shape[-1], lanes.get(buffer, 0)
+    if not (is_const_int(first, 0) and isinstance(declared, IntImm)):
+        return region
+    kept = min(declared.value, wanted)
+    longer = kept > extent.value if isinstance(extent, IntImm) else kept == declared.value
+    return (*region[:-1], (first, const(kept, extent.dtype))) if longer else region
 
 
 _BANKS = 128
