@@ -79,6 +79,7 @@ def test_the_tile_stays_in_registers(name: str, mcpu: str, sums: int) -> None:
         "scan 1153, 1 at a time",
     ],
 )
+@pytest.mark.by_day
 def test_results_that_nobody_reads_soon_are_written_past_the_caches(name: str, mcpu: str, register: str) -> None:
     case = SMALL[name](Machine.named(mcpu))
     text = tl.build(case.func, f"llvm -mcpu={mcpu} -num_threads=1").source("asm")

@@ -186,10 +186,12 @@ def test_every_room_has_a_floor():
 def hidden(path: Path) -> list[tuple[int, bool]]:
     """The lines of a file on which a function imports, and whether it imports from the package."""
     found: dict[int, bool] = {}
-    for fn in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(fn, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            continue
-        for node in ast.walk(fn):
+    left: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
+    while left:
+        node, inside = left.pop()
+        inside = inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        left += [(child, inside) for child in ast.iter_child_nodes(node)]
+        if inside:
             if isinstance(node, ast.Import):
                 found[node.lineno] = any(alias.name.split(".")[0] == "tirlower" for alias in node.names)
             elif isinstance(node, ast.ImportFrom):

@@ -350,6 +350,7 @@ def _at_three(expr):
         lambda e, v: build.bitwise_and(e, v),
     ],
 )
+@pytest.mark.by_day
 def test_chains_of_2000(step):
     """Twice as long as Python's recursion goes."""
     expr = _chain(2000, step)

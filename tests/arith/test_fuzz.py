@@ -31,12 +31,14 @@ def test_index_expressions(chunk):
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "int8", "uint32"])
+@pytest.mark.by_day
 def test_other_integer_types(dtype):
     for seed in range(10**6, 10**6 + COUNT // 20):
         check_one(seed, dtype)
 
 
 @pytest.mark.parametrize("what", ["maps", "sets", "regions", "lets"])
+@pytest.mark.by_day
 def test_maps_sets_regions_and_lets(what):
     for seed in range(COUNT // (200 if what == "maps" else 60)):
         CHECKS[what](seed, "int32")

@@ -29,6 +29,7 @@ def test_the_expected_form_is_reached(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
+@pytest.mark.by_day
 def test_the_expected_form_has_the_same_values(case):
     problem = Problem(case)
     looked = 0

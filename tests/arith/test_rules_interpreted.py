@@ -183,6 +183,7 @@ def constants_leave(rule, env, dtype):
 
 
 @pytest.mark.parametrize(("rule", "domain"), CASES, ids=[f"{r.where}:{r.lhs}" for r, _ in CASES])
+@pytest.mark.by_day
 def test_a_sample_by_the_interpreter(rule, domain):
     rng = random.Random(zlib.crc32(str(rule).encode()))
     compared = 0

@@ -16,6 +16,7 @@ def _whatever_it_gains(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", [1040, 1056, 0, 1, 2, 4])
+@pytest.mark.by_day
 def test_calls_leave_the_bytes_of_the_loops_as_written(seed: int) -> None:
     nests.check(seed)
 

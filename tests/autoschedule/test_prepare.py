@@ -54,6 +54,7 @@ def product(body: str, m: object, n: object, k: object) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.by_day
 def test_products_in_other_forms(form: str) -> None:
     found = planned(product(FORMS[form], 192, 160, 128), ONE)
     assert any(report.recipe.startswith("contraction") for report in found.nests), found.nests
@@ -63,7 +64,7 @@ def test_products_in_other_forms(form: str) -> None:
 
 @pytest.mark.parametrize(
     "form",
-    by_day(["a loop in a block", "an accumulator of all", "row by row", "zeros by a block"]),
+    by_day(["an accumulator of all", "a loop in a block", "row by row", "zeros by a block"], each=4),
 )
 def test_products_of_any_size_in_other_forms(form: str) -> None:
     sizes = [
@@ -167,6 +168,7 @@ def arrays(body: str, m: object, n: object) -> str:
 
 
 @pytest.mark.parametrize("form", OWN)
+@pytest.mark.by_day
 def test_nests_part_where_recipes_gain(form: str) -> None:
     found = planned(arrays(OWN[form], 192, 256), ONE)
     assert len(found.nests) > 1 and any(report.recipe for report in found.nests), found.nests

@@ -254,7 +254,7 @@ def test_damaged_entries_are_rebuilt(cache_dir):
     (path,) = list(cache_dir.rglob("*.tlo"))
     good = path.read_bytes()
     rebuilt = 0
-    for _ in range(200):
+    for _ in range(60):
         bad = bytearray(good)
         bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
         path.write_bytes(bytes(bad))
@@ -265,7 +265,7 @@ def test_damaged_entries_are_rebuilt(cache_dir):
         np.testing.assert_array_equal(b, a * 2)
         if kernel.report().cached:
             pytest.fail("a damaged entry was used")
-    assert rebuilt == 200
+    assert rebuilt == 60
 
 
 def _compile_in_child(directory: str, results) -> None:

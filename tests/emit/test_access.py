@@ -34,6 +34,7 @@ ENDS = (0, 1, 3, -1, 15, 65536, 46341, 2**30, -(2**30), 2**31 - 1, 2**31 - 9, -(
 
 @pytest.mark.parametrize("target", ["llvm", *(["c"] if shutil.which("cc") else [])])
 @pytest.mark.parametrize("index", INDICES)
+@pytest.mark.by_day
 def test_lanes_of_data_that_wrap_are_where_their_condition_says(index: str, target: str) -> None:
     for lanes, statement in ((4, STATEMENTS[0]), (16, STATEMENTS[1]), (17, STATEMENTS[0]), (64, STATEMENTS[2])):
         text = SOURCE.format(kind="int32", lanes=lanes, index=index, statement=statement.format(index=index))

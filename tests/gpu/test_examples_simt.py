@@ -144,12 +144,14 @@ def simulated(case: Case, program: Any, seed: int | None) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, make in CASES.items() if make().written])
+@pytest.mark.by_day
 def test_as_it_is_written(name: str) -> None:
     case = CASES[name]()
     simulated(case, case.func, None)
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.by_day
 def test_as_it_is_lowered(name: str) -> None:
     case = CASES[name]()
     simulated(case, tl.lower(case.func, target=TARGET), 1)
@@ -184,6 +186,7 @@ def test_its_own_barriers_are_enough_and_needed(name: str) -> None:
         "stencil",
     ],
 )
+@pytest.mark.by_day
 def test_main(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     importlib.import_module(f"examples.gpu.{name}").main()
     assert "agrees with NumPy" in capsys.readouterr().out

@@ -71,6 +71,7 @@ def run_bf16(M: int, N: int, K: int, seed: int | None = None, **tile: Any) -> No
         (80, 128, 32, {"BM": 16, "BN": 64, "warps": (1, 1), "group": 2}),
     ],
 )
+@pytest.mark.by_day
 def test_matmul_bf16(M, N, K, tile):
     run_bf16(M, N, K, **tile)
 

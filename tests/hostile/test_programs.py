@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.run import PROGRAMS, Outcome, expected_of, is_plain, parts_of, run_program
+from tests.sampling import by_day
 
-RUNS = [(program, part) for program in sorted(PROGRAMS.glob("*.py")) for part in range(parts_of(program))]
+RUNS = [
+    run
+    for program in sorted(PROGRAMS.glob("*.py"))
+    for run in by_day((program, part) for part in range(parts_of(program)))
+]
+"""Each program, and of one that has many parts every second one by day."""
 
 
 @pytest.mark.parametrize(("program", "part"), RUNS, ids=lambda value: getattr(value, "stem", value))

@@ -72,6 +72,7 @@ def test_known_numbers_of_posit8() -> None:
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", ["add", "mul", "sub", "div"])
+@pytest.mark.by_day
 def test_all_pairs_are_rounded_once_from_the_exact_result(name: str, step: int) -> None:
     """By day with each third number on the left, which zero is and the others beside the ends are, and those that are not one."""
     exact = {

@@ -262,6 +262,7 @@ def test_overflowing_indices_are_left_out():
 
 
 @pytest.mark.parametrize("block", range(4))
+@pytest.mark.by_day
 def test_arithmetic_on_data_wraps_and_nothing_outside_is_touched(block):
     ends = [check(seed, 12) for seed in range(block * 10, block * 10 + 10)]
     assert ends.count("ran") >= 5

@@ -325,6 +325,7 @@ def f(X: T.Buffer((1,), "int64"), A: T.Buffer((64,), "float32"), B: T.Buffer((8,
         ("n", "m, n", False),
     ],
 )
+@pytest.mark.by_day
 def test_a_view_of_as_many_elements_as_a_parameter(extent: str, shape: str, proved: bool) -> None:
     m, n = 3, 4
     text = f"""

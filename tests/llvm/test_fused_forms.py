@@ -153,6 +153,7 @@ def test_the_forms_of_a_stencil_have_the_same_bits(form: str, expression: str) -
 
 
 @pytest.mark.parametrize("form", ["the formula", "tiled", "in registers", "rows at once"])
+@pytest.mark.by_day
 def test_without_contraction_they_have_the_interpreters(form: str) -> None:
     text = product(form, "float32")
     a, b, c = matrices("float32", 1)

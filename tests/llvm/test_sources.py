@@ -26,6 +26,7 @@ def f(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int32):
 
 @pytest.mark.parametrize("target", ["llvm", "llvm -opt-level=1", "llvm -mcpu=haswell", "llvm -fast-math"])
 @pytest.mark.parametrize("options", [{}, {"gil": False}, {"outputs": ["B"]}])
+@pytest.mark.by_day
 def test_the_text_shown_is_the_one_compiled(target: str, options: dict, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TIRLOWER_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("TIRLOWER_CACHE", raising=False)

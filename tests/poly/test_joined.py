@@ -39,6 +39,7 @@ def f(A: T.Buffer(({rows * height + room}, {columns * width + room}), "int32")):
 
 
 @pytest.mark.parametrize("part", range(4))
+@pytest.mark.by_day
 def test_verdicts_equal_brute_force(part: int):
     proved = refuted = 0
     for seed in range(part * 30, part * 30 + 30):

@@ -96,6 +96,7 @@ def step(sch: Any, handles: list[Any], rng: random.Random) -> None:
 
 @pytest.mark.parametrize("text", [PLAIN, BLOCKS])
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(6, 12))])
+@pytest.mark.by_day
 def test_instance_sets(text: str, seed: int) -> None:
     rng = random.Random(seed)
     sch: Any = tl.Schedule(parse(text))

@@ -32,12 +32,12 @@ def test_a_crash_a_hang_and_an_end_cost_what_they_happen_to(good: Plan, monkeypa
     monkeypatch.setattr(apart, "_START", FAULTY)
     func, arrays = transposed()
     plans = [good, Plan("crash"), good, Plan("end"), Plan("print"), Plan("hang"), good]
-    found = measured_apart(job_of(func, arrays, plans, good, limit=20.0))
+    found = measured_apart(job_of(func, arrays, plans, good, limit=8.0))
     assert [bool(one.error) for one in found] == [False, True, False, True, False, True, False], found
     assert found[1].error == "its process was ended by SIGSEGV"
     assert found[3].error == "its process ended with 3: last words"
     assert found[4].seconds == 1.0  # what is printed is no answer
-    assert found[5].error == "it took more than 20 s"
+    assert found[5].error == "it took more than 8 s"
 
 
 def test_a_process_that_says_nothing_or_something_else_is_an_outcome(good: Plan, monkeypatch: pytest.MonkeyPatch):

@@ -135,7 +135,7 @@ def __getattr__(name: str) -> Any:  # a call, a type, a constant: no checker of 
     """A member by name; an unknown one is reported with the nearest known one."""
     found = _SPACE.find(name)
     if found is MISSING:
-        near = nearest_name(name, _SPACE.names())
+        near = None if name.startswith("_") else nearest_name(name, _SPACE.names())  # what tools ask any object for
         way = REMEDIES.get(name)
         hint = f"; {way}" if way else f"; did you mean T.{near}?" if near else ""
         raise AttributeError(f"T has no {name!r}{hint}")

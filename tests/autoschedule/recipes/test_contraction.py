@@ -94,6 +94,7 @@ def test_odd_sizes_in_every_form(form: str, sizes: tuple[int, int, int]):
 
 
 @pytest.mark.parametrize("spec", ["km,kn->mn", "mk,nk->mn", "mk,kn->nm", "bmk,bkn->bmn", "bmk,kn->bmn", "mk,bkn->bmn"])
+@pytest.mark.by_day
 def test_transposed_and_batched(spec: str):
     found = scheduled(product("plain" if "b" in spec else "block", (29, 24, 6), spec, batch=2))
     assert found.nests[0].recipe == "contraction"
@@ -108,6 +109,7 @@ def test_transposed_and_batched(spec: str):
         ("perfect", "mk,bnk->bmn", 9),
     ],
 )
+@pytest.mark.by_day
 def test_batches_of_transposed_matrices_go_to_panels(form: str, spec: str, batch: int):
     found = scheduled(product(form, (40, 67, 33), spec, batch=batch), AVX512, interpreted=False)
     [nest] = found.nests
@@ -132,6 +134,7 @@ def test_types(dtype: str, result: str):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("sizes", "squares"), [((2, 64, 32), 1), ((3, 40, 37), 1), ((8, 16, 16), 1), ((5, 7, 40), 0)])
+@pytest.mark.by_day
 def test_few_rows_times_a_transposed_matrix_keep_their_bits(form: str, sizes: tuple[int, int, int], squares: int):
     found = scheduled(product(form, sizes, "mk,nk->mn"))
     [nest] = found.nests
@@ -144,6 +147,7 @@ VNNI = "llvm -mcpu=cascadelake -mcache=32K,1M,32M -num_threads=2"
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("dtype", "group"), [("int8", 4), ("int16", 2)])
+@pytest.mark.by_day
 def test_short_integers_go_in_groups(form: str, dtype: str, group: int):
     found = scheduled(product(form, (13, 39, 2 * group), dtype=dtype, result="int32"), VNNI)
     [nest] = found.nests
@@ -163,6 +167,7 @@ def test_short_integers_go_in_groups(form: str, dtype: str, group: int):
         ((70, 40, 2176), "mk,kn->mn", "llvm -mcpu=cascadelake -mcache=1K,8K,64K -num_threads=1", 4),
     ],
 )
+@pytest.mark.by_day
 def test_groups_of_bytes(sizes: tuple[int, int, int], spec: str, target: str, group: int):
     found = planned(product("block", sizes, spec, "int8", "int32"), target)
     assert found.nests[0].parameters["group"] == group
@@ -222,6 +227,7 @@ LITTLE = "llvm -mcpu=x86-64-v3 -mcache=1K,8K,64K -num_threads=2"
         ("block", (31, 90, 67), {"packed": ("B",), "block": 16, "depth": 0}),
     ],
 )
+@pytest.mark.by_day
 def test_blocks_for_caches_that_are_small(form: str, sizes: tuple[int, int, int], expected: dict[str, object]):
     found = planned(product(form, sizes), LITTLE)
     assert {name: found.nests[0].parameters[name] for name in expected} == expected
@@ -232,6 +238,7 @@ def test_blocks_for_caches_that_are_small(form: str, sizes: tuple[int, int, int]
 
 @pytest.mark.parametrize("form", ["block", "plain", "local", "perfect"])
 @pytest.mark.parametrize(("sizes", "parallel"), [((37, 150, 67), "j"), ((16, 128, 60), "j"), ((19, 127, 64), "i")])
+@pytest.mark.by_day
 def test_threads_take_whole_blocks_where_there_are_enough(form: str, sizes: tuple[int, int, int], parallel: str):
     found = planned(product(form, sizes), LITTLE)
     parameters = found.nests[0].parameters

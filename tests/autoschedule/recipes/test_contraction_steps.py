@@ -50,6 +50,7 @@ def test_plans_for_stated_machines(sizes: tuple[int, int, int], dtype: str, targ
 @pytest.mark.parametrize(
     ("dtype", "sizes"), [("int8", (40, 50, 128)), ("bfloat16", (35, 33, 64)), ("int8", (33, 8, 24))]
 )
+@pytest.mark.by_day
 def test_every_form_on_tiles_computes_the_same(form: str, dtype: str, sizes: tuple[int, int, int]):
     result = "int32" if dtype == "int8" else "float32"
     func = product(form, *sizes, dtype, result)
@@ -80,6 +81,7 @@ def arguments(sizes: tuple[int, int, int], dtype: str) -> list[np.ndarray]:
     "sizes", [*itertools.product((9, 65), (33, 100), (24, 64)), (32, 32, 250), (1, 64, 64), (300, 1, 8)]
 )
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
+@pytest.mark.by_day
 def test_machine_code_of_this_processor(sizes: tuple[int, int, int], dtype: str):
     result = "int32" if dtype == "int8" else "float32"
     kernel = tl.build(product("plain", *sizes, dtype, result), "llvm -fast-math-dots=1")

@@ -79,6 +79,7 @@ NIGHTLY = [pytest.param(form, done, marks=pytest.mark.nightly) for form in (PLAI
     ("form", "done"),
     [(PLAIN, "bias and relu"), (BLOCK, "block"), (PLAIN, "three nests"), (PLAIN, "in place"), *NIGHTLY],
 )
+@pytest.mark.by_day
 def test_in_nests_of_its_own(form: str, done: str):
     found = scheduled(program(form, done))
     assert (found.nests[0].recipe, found.nests[0].exactness) == ("contraction with epilogue", "bitwise equal")

@@ -27,6 +27,7 @@ def f(X: T.Buffer({shape!r}, "{dtype}"), G: T.Buffer(({n!r}, {n!r}), "{sums}")):
 
 @pytest.mark.parametrize("terms", [BY_ROWS, BY_COLUMNS])
 @pytest.mark.parametrize("target", [ONE, AVX2])
+@pytest.mark.by_day
 def test_panels_hold_both(terms: str, target: str) -> None:
     [report] = planned(gram(256, 192, terms), target).nests
     assert report.recipe == "contraction", report
@@ -36,6 +37,7 @@ def test_panels_hold_both(terms: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "sums"), [("float64", ""), ("int8", "int32"), ("int32", ""), ("float16", "float32")])
+@pytest.mark.by_day
 def test_other_types(dtype: str, sums: str) -> None:
     scheduled(gram(24, 9, BY_ROWS, dtype, sums), ONE)
 

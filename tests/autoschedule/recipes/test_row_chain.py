@@ -226,6 +226,7 @@ def f(X: T.Buffer(({shape}), "float32"), Y: T.Buffer(({shape}), "float32")):
     ("rows", "cols", "together"),
     [((16,), 70, 8), ((12,), 33, 4), ((7,), 40, 1), ((8,), 64, 8), ((3, 16), 35, 8), ((16,), 40000, 1)],
 )
+@pytest.mark.by_day
 def test_chains_with_sums_in_order_do_some_rows_a_stage(rows: tuple[int, ...], cols: int, together: int):
     i = ", ".join("ab"[: len(rows)])
     sizes = ", ".join(map(str, rows))
@@ -254,6 +255,7 @@ def f(X: T.Buffer(({rows}, 40), "float32"), Y: T.Buffer(({rows}, 40), "float32")
 
 
 @pytest.mark.parametrize(("rows", "together"), [(16, 8), (19, 8), (20, 4), (11, 1), (99, 8)])
+@pytest.mark.by_day
 def test_chains_of_rows_that_no_number_of_them_divides(rows: int, together: int):
     found = scheduled(DEVIATIONS.format(rows=rows, n=rows), recipes=[ROW_CHAIN])
     assert found.nests[0].parameters["together"] == together

@@ -37,6 +37,7 @@ FORMS = {"jacobi": (JACOBI, 2), "copied": (COPIED, 4), "in place": (IN_PLACE, 1)
 
 @pytest.mark.parametrize(("t", "together"), [(2, 0), (3, 0), (19, 4)])
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.by_day
 def test_every_bit_of_the_loops(form: str, t: int, together: int):
     text, skew = FORMS[form]
     cache = {"jacobi": 4, "copied": 4, "in place": 2}[form]

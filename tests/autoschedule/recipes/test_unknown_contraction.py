@@ -176,6 +176,7 @@ def f(A: T.Buffer(("M", "K"), "float32"), B: T.Buffer(("K", "N"), "float32"), C:
         ({"N": 3, "K": 5}, ""),  # never large
     ],
 )
+@pytest.mark.by_day
 def test_what_is_known_of_a_large_operand_is_not_asked(known: dict[str, int], condition: str):
     found = of_any_size(
         unknown("plain", **known), [sizes for sizes in LARGE if sizes["M"] < 200 or "M" in known], SMALL

@@ -74,6 +74,7 @@ def f(X: T.Buffer(("n",), "float32"), K: T.Buffer(("k",), "float32"), Y: T.Buffe
         ('"h"', "5", '("r", "s")', None),  # no vector
     ],
 )
+@pytest.mark.by_day
 def test_plans(rows: str, columns: str, window: str, tile: tuple[int, int] | None) -> None:
     h, w = rows.strip('"'), columns.strip('"')
     r, s = ("r", "s") if "r" in window else ("3", "3")

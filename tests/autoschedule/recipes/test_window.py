@@ -120,6 +120,7 @@ def test_what_is_not_taken(text: str, reason: str):
 @pytest.mark.parametrize(
     ("form", "window"), [("plain", (9, 9)), ("local", (1, 40)), ("block", (3, 11)), ("perfect", (1, 40))]
 )
+@pytest.mark.by_day
 def test_large_windows(form: str, window: tuple[int, int]):
     rows, columns = window
     text = (

@@ -33,6 +33,7 @@ RIGHT = {case.source: case for case in CASES}
 
 
 @pytest.mark.parametrize("case", RIGHT.values(), ids=[case.name.partition(":")[0] for case in RIGHT.values()])
+@pytest.mark.by_day
 def test_the_right_kernel_is_clean(case: Case) -> None:
     arrays = case.arguments(np.random.default_rng(2))
     expected = case.expect(*[array.copy() for array in arrays])

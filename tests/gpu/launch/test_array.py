@@ -114,6 +114,7 @@ def test_the_interface(device: Device) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("version", [None, (0, 8), (1, 1)])
+@pytest.mark.by_day
 def test_dlpack(device: Device, dtype: type, version: tuple[int, int] | None) -> None:
     made = to_device(np.ones((2, 3, 4), dtype), device=device)
     assert made.__dlpack_device__() == (2, 0)

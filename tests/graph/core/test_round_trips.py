@@ -55,6 +55,7 @@ MODELS = ["mlp", "small_cnn", "resnet18", "mobilenet_v2", "bert_layer", "gpt2_bl
 @pytest.mark.parametrize("batch", [2, "N"])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.skipif(find_spec("onnx") is None, reason="onnx writes the models")
+@pytest.mark.by_day
 def test_models(name: str, batch: int | str) -> None:
     makers = importlib.import_module("tests.graph.models").MODELS
     every_pass(tg.from_onnx(makers[name]("small", batch=batch)), name)

@@ -395,6 +395,7 @@ STATES = [tg.state(f"s{n}", (3,), "float32", float(n)) for n in range(4)]
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.by_day
 def test_random_programs(seed: int) -> None:
     f = random_function(seed)
     n = tg.dim("N", 1, 5)

@@ -151,6 +151,7 @@ def test_a_small_model_computes_what_onnxruntime_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.by_day
 def test_a_dynamic_batch_is_one_dim(name: str) -> None:
     model = MODELS[name]("small", batch="N")
     B = tg.dim("B", 1, 64)
@@ -175,6 +176,7 @@ def test_a_small_model_is_compiled(name: str) -> None:
 
 @pytest.mark.parametrize("shapes", ["literal", "computed"])
 @pytest.mark.parametrize("name", ["bert_layer", "gpt2_block", "vit_block"])
+@pytest.mark.by_day
 def test_a_dynamic_sequence_is_imported(name: str, shapes: str) -> None:
     model = MODELS[name]("small", batch="B", sequence="S", shapes=shapes)
     graph = tg.from_onnx(model)

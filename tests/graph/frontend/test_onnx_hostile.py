@@ -375,6 +375,7 @@ def attacked(whole: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProt
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.by_day
 def test_operators_that_are_attacked_give_a_graph_or_a_graph_error(family: str) -> None:
     rng = np.random.default_rng(len(family))
     refused = 0

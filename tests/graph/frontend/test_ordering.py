@@ -36,6 +36,7 @@ SAME: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
 
 
 @pytest.mark.parametrize("name", SAME)
+@pytest.mark.by_day
 def test_a_function_gives_what_it_gives_on_arrays(name: str) -> None:
     function = SAME[name]
     want = np.asarray(function(X, Y))

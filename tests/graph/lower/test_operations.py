@@ -45,6 +45,7 @@ CASES: list[tuple[str, tuple[np.ndarray, ...], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("name", "arrays", "attrs"), CASES, ids=[c[0] for c in CASES])
+@pytest.mark.by_day
 def test_machine_code_gives_what_the_reference_gives(
     name: str, arrays: tuple[np.ndarray, ...], attrs: dict[str, object]
 ) -> None:

@@ -74,6 +74,7 @@ def test_each_axis_is_sorted(axis: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("descending", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.by_day
 def test_nan_is_the_greatest_and_zeros_are_equal(dtype: str, descending: bool) -> None:
     x = SPECIAL.astype(getattr(ml_dtypes, dtype, dtype))
     want = order_by_hand(x, 1, descending)
@@ -284,6 +285,7 @@ def test_compress_of_nothing_and_by_a_long_condition() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "size"), found_of([d for d in DTYPES if d != "bfloat16"], [4, 0, 1, 9]))
+@pytest.mark.by_day
 def test_unique_gives_what_numpy_gives(dtype: str, size: int) -> None:
     x = of_dtype(dtype, 3, 5)
     values, index, inverse, counts = np.unique(x, True, True, True)

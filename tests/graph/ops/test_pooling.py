@@ -156,6 +156,7 @@ BY_NIGHT = [(2, 2, 0, True), (3, 1, 1, True), (1, 1, 0, True)]
     [*WINDOWS, *(pytest.param(*one, marks=pytest.mark.nightly) for one in BY_NIGHT)],
 )
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float16"])
+@pytest.mark.by_day
 def test_the_greatest_element_and_its_place(
     dtype: str, kernel: int, stride: int, pad: int, columns_first: bool
 ) -> None:

@@ -40,7 +40,7 @@ def graph() -> tg.Graph:
 
 def test_later_compilations_take_what_was_found(graph: tg.Graph, tmp_path: Path):
     place = tmp_path / "plans"
-    found = tg.tune(graph, TARGET, database=place, trials=8, measure=past_the_caches)
+    found = tg.tune(graph, TARGET, database=place, trials=4, measure=past_the_caches)
     assert not found.failed and set(found.kernels) == set(found.calls)
     better = [name for name, one in found.kernels.items() if one.trace is not None]
     assert better and found.seconds < found.untuned and "times as fast" in str(found)
@@ -73,7 +73,7 @@ def test_the_cache_alone(graph: tg.Graph, tmp_path: Path):
     place = tmp_path / "plans"
     with pytest.raises(tg.GraphError, match="nothing is kept of"):
         tg.tune(graph, TARGET, tg.Options(tuned=place), cache="only")
-    first = tg.tune(graph, TARGET, tg.Options(tuned=place), trials=8, measure=past_the_caches)
+    first = tg.tune(graph, TARGET, tg.Options(tuned=place), trials=4, measure=past_the_caches)
     again = tg.tune(graph, TARGET, tg.Options(tuned=place), cache="only")
     assert (again.seconds, again.untuned, [*again.kernels]) == (first.seconds, first.untuned, [*first.kernels])
 
@@ -101,7 +101,7 @@ def test_with_the_real_clock(tmp_path: Path):
 
 def test_a_context_permits_less(graph: tg.Graph, tmp_path: Path):
     place = tmp_path / "plans"
-    tg.tune(graph, TARGET, database=place, trials=8, measure=past_the_caches)
+    tg.tune(graph, TARGET, database=place, trials=4, measure=past_the_caches)
     with tl.PassContext(config={"tir.auto.nontemporal": False}):
         exe = tg.compile(graph, TARGET, tg.Options(tuned=place))
     assert not taken(exe)

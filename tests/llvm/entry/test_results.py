@@ -56,6 +56,7 @@ def test_results_are_written_in_place(text_kernel, n):
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 100_000])
+@pytest.mark.by_day
 def test_an_output_is_allocated_and_returned(text_kernel, n):
     f = text_kernel(vadd(("C",)), VADD)
     a, b = np.arange(n, dtype=np.float32), np.full(n, 0.5, np.float32)

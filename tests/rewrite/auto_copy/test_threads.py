@@ -73,6 +73,7 @@ def f(A: T.Buffer(({rows}, {cols}), "{dtype}"), B: T.Buffer({shape}, "{dtype}"))
 
 @pytest.mark.parametrize(("dtype", "lanes"), [("float32", 4), ("float16", 8), ("int8", 16), ("float64", 2)])
 @pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
+@pytest.mark.by_day
 def test_types_and_scopes(dtype: str, lanes: int, scope: str) -> None:
     after = lowered(through(16, 32, dtype=dtype, scope=scope))
     assert after.script().count(f"T.vectorized({lanes})") == 2

@@ -32,6 +32,7 @@ def f(A: T.Buffer((7, 5), "int32"), B: T.Buffer((5, 3), "int32"), C: T.Buffer((7
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (7, 5, 3), (8, 4, 4), (2, 9, 11)])
+@pytest.mark.by_day
 def test_products_of_any_size(m: int, n: int, k: int) -> None:
     for dtype, init in (("float32", "T.float32(0)"), ("int32", "3")):
         text = PRODUCT.format(m=m, n=n, k=k, t=dtype, init=init)

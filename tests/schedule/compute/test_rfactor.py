@@ -210,6 +210,7 @@ def f(I: T.Buffer((4, {n}), "int32"), V: T.Buffer((4, {n}), "{t}"), P: T.Buffer(
     ],
 )
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
+@pytest.mark.by_day
 def test_extrema_with_their_places(n: int, bound: str, better: str, find: Any, dtype: str) -> None:
     text = ARG.format(n=n, t=dtype, bound=bound, better=better)
     rng = np.random.default_rng(n)

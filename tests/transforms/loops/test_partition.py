@@ -128,6 +128,7 @@ def test_the_hint_as_an_attribute() -> None:
 
 @pytest.mark.parametrize("factor", [1, 3, -2])
 @pytest.mark.parametrize("divisor", [1, 4])
+@pytest.mark.by_day
 def test_affine_conditions(factor: int, divisor: int) -> None:
     @T.prim_func
     def before(A: T.Buffer((64,), "int32"), n: T.int32):

@@ -213,6 +213,7 @@ def f(A: T.Buffer((1024,), "int8"), B: T.Buffer((1024,), "int8"), C: T.Buffer((1
 @pytest.mark.skipif(not host_cpu().has("amx-tile", "amx-int8", "amx-bf16"), reason="a processor without tiles")
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 @pytest.mark.parametrize(("rows", "columns", "deep"), [(32, 32, 3), (19, 30, 2), (2, 3, 16)])
+@pytest.mark.by_day
 def test_machine_code(a: str, b: str, rows: int, columns: int, deep: int):
     func = tile(a, b, rows, columns, deep, count=3, begin=LOAD)
     kernel = tl.build(func, "llvm -fast-math-dots=1", schedule="none")

@@ -525,6 +525,7 @@ def test_options() -> None:
 
 
 @pytest.mark.parametrize("seed", range(16))
+@pytest.mark.by_day
 def test_random_loops(seed: int) -> None:
     func = parse(program(random.Random(seed)))
     for split in SPLITS:

@@ -117,6 +117,7 @@ ASYNC = (
     ],
 )
 @pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
+@pytest.mark.by_day
 def test_a_product_from_marked_copies(notes: str, copies: str, asynchronous: bool, scope: str) -> None:
     before = matmul(3, notes, copies, scope)
     after = STEPS(before)

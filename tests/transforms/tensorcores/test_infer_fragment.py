@@ -43,6 +43,7 @@ def marks(func: PrimFunc) -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(16, 16, 16), (8, 32, 16), (32, 8, 16)])
 @pytest.mark.parametrize("right", ["row_major", "col_major"])
+@pytest.mark.by_day
 def test_shapes_and_layouts(m: int, n: int, k: int, right: str) -> None:
     before = product(m=m, n=n, k=k, right=right)
     after = check(PASS, before)

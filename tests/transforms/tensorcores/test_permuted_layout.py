@@ -74,6 +74,7 @@ COLUMNS = "for r, k in T.grid(2, 64):\n    B[tx * 2 + r, k] = s[k, tx * 2 + r]"
 
 @pytest.mark.parametrize("dtype", ["float16", "int8", "float32", "bool"])
 @pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
+@pytest.mark.by_day
 def test_scalars_of_any_type(dtype: str, scope: str) -> None:
     permuted(ROWS, COLUMNS, dtype=dtype, scope=scope)
 

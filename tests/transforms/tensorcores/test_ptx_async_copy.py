@@ -250,6 +250,7 @@ def f(a: T.handle, b: T.handle, c: T.handle):
      ([0, 1, 2], [1, 2, 0], [0]), ([0, 0, 1], [0, 2, 1], [0])],
 )  # fmt: skip
 @pytest.mark.parametrize("extent", ["n", "5", "1"])
+@pytest.mark.by_day
 def test_from_a_pipeline_to_instructions(stages: Any, order: Any, asynchronous: Any, extent: str) -> None:
     scope = "shared" if extent == "n" else "shared.dyn"
     text = PIPELINE.replace("STAGES", str(stages)).replace("ORDER", str(order)).replace("ASYNC", str(asynchronous))

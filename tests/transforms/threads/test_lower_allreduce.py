@@ -61,6 +61,7 @@ def run_all_orders(before: PrimFunc, after: PrimFunc, *args: Any) -> list[np.nda
         (1, 24, True), (1, 7, True), (2, 24, False), (1, 48, False), (3, 5, False), (2, 2, True), (1, 256, True),
     ],
 )  # fmt: skip
+@pytest.mark.by_day
 def test_block_sizes(ny: int, nx: int, shuffles: bool) -> None:
     before = over_x(ny, nx)
     after = check(PASS, before, inputs=[])
@@ -264,6 +265,7 @@ def test_results_that_threads_change_have_one_barrier() -> None:
 
 @pytest.mark.parametrize("changed", [True, False])
 @pytest.mark.parametrize(("ny", "nx"), [(1, 128), (2, 96), (2, 18), (1, 48)])
+@pytest.mark.by_day
 def test_results_of_loops_do_not_overtake_each_other(ny: int, nx: int, changed: bool) -> None:
     more = "total[0] = total[0] + tx\n                    " if changed else ""
     before = parse(f"""
