@@ -15,6 +15,8 @@ from tirlower.ir import build
 from tirlower.ir.evaluator import Evaluator
 from tirlower.script import tir as T
 
+pytestmark = pytest.mark.by_day
+
 A = ir.Buffer("A", (16, 16))
 B = ir.Buffer("B", (16, 16))
 

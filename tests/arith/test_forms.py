@@ -16,6 +16,8 @@ from tirlower.arith import Analyzer
 from tirlower.ir import Broadcast, Ramp, Range, Var, build
 from tirlower.ir.structural import structural_equal
 
+pytestmark = pytest.mark.by_day
+
 TABLE = [
     ("(i*8 + j)//8", "i=16, j=8", "i"),
     ("(i*8 + j)%8", "i=16, j=8", "j"),

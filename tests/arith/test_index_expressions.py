@@ -12,6 +12,8 @@ from index_expressions import CASES, CASES_WANTED, Problem
 
 from tirlower.ir.structural import structural_equal
 
+pytestmark = pytest.mark.by_day
+
 IDS = [f"{case.group}: {case.text}" for case in CASES]
 
 

@@ -17,6 +17,8 @@ from tirlower.arith.pattern import Domain, PConst, PFloat, PLanes, PLit, PVar
 from tirlower.ir import IntImm, Range, Var
 from tirlower.ir.op import Op
 
+pytestmark = pytest.mark.by_day
+
 SCALAR = (Domain.INDEX, Domain.RING, Domain.INTEGER, Domain.BOOL, Domain.INDEX_BOOL, Domain.ANY)
 CASES = [(rule, each.domain) for each in rules.ALL for rule in each]
 CONSTANTS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, -1, -2, -3, -4, -8, 0, 7, 9)

@@ -26,6 +26,8 @@ from tirlower.ir.structural import structural_equal
 from tirlower.script import parse
 from tirlower.script import tir as T
 
+pytestmark = pytest.mark.by_day
+
 TABLE = [
     # sums and differences
     ("x + (y + 2)", "", "x + y + 2"),

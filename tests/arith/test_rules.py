@@ -19,6 +19,8 @@ from tirlower.arith.pattern import rule as make_rule
 from tirlower.ir import And, Or, Var, build
 from tirlower.ir.structural import structural_equal
 
+pytestmark = pytest.mark.by_day
+
 CASES = [(one, each.domain) for each in rules.ALL for one in each]
 INTEGERS = [(r, d) for r, d in CASES if d is not Domain.FLOAT]
 IDS = [f"{r.where}:{r.lhs}" for r, _ in INTEGERS]

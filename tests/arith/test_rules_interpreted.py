@@ -21,6 +21,8 @@ from tirlower.diagnostics import InterpreterError
 from tirlower.interp import interpret
 from tirlower.ir import Buffer, BufferLoad, BufferStore, IntImm, PrimFunc, Ramp, Var, build
 
+pytestmark = pytest.mark.by_day
+
 SAMPLES = 12
 CASES = [(one, each.domain) for each in rules.ALL for one in each if each.domain is not Domain.FLOAT]
 TYPES = {

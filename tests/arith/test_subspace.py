@@ -11,6 +11,8 @@ from evaluate import evaluate, show
 from tirlower.arith import Analyzer, normalize_iter_map_to_expr, subspace_divide
 from tirlower.ir import IntImm, Range, Var, build, post_order_visit
 
+pytestmark = pytest.mark.by_day
+
 i, j, k, l = (Var(name) for name in "ijkl")
 n = Var("n", nonneg=True)
 

@@ -10,6 +10,8 @@ import pytest
 import tirlower as tl
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 SOURCE = """
 @T.prim_func
 def f(s: T.{kind}, t: T.{kind}, B: T.Buffer((16,), "int32"), O: T.Buffer((64,), "int32")):

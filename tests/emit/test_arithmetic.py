@@ -15,6 +15,8 @@ from tests.llvm.codegen.conftest import build, elementwise, llvm_text
 from tirlower.ir.dtype import DataType
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 WIDTHS = ["bool", "int2", "int5", "int7", "int8", "int13", "int16", "int24", "int32", "int33", "int48", "int63", "int64",
           "uint3", "uint8", "uint9", "uint16", "uint31", "uint32", "uint47", "uint64"]  # fmt: skip
 

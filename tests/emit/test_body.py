@@ -9,6 +9,8 @@ import tirlower as tl
 from tirlower.script import ir as I
 from tirlower.script import tir as T
 
+pytestmark = pytest.mark.by_day
+
 TARGETS = ["llvm", "c"]
 
 

@@ -11,6 +11,8 @@ import pytest
 import tirlower as tl
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 HEAD = "@T.prim_func\ndef f(A: T.Buffer(('N',), 'float64'), I: T.Buffer(('N',), 'int64'), key: T.float64, O: T.Buffer((2,), 'int64')):\n"
 
 ARGMAX = "best = A[0]\nat = 0\nfor i in range(1, N):\n if A[i] > best:\n  best = A[i]\n  at = i\nO[0] = at"

@@ -13,6 +13,8 @@ from tirlower.interp import interpret
 from tirlower.ir.dtype import MINIFLOATS, DataType
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 NARROW = ["bfloat16", "float16", *MINIFLOATS]
 
 

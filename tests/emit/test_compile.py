@@ -11,6 +11,8 @@ from tirlower.emit.compile import SIMPLIFY_AGAIN, CompileOptions, compile_object
 from tirlower.machine import cpu as host
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 _SUM = """
 define void @scale(ptr noalias %a, ptr noalias %b, i64 %n) {
 entry:

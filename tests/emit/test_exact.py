@@ -15,6 +15,8 @@ from tirlower.ir.expr import Add, Call, Cast, Expr, Select, Var, const
 from tirlower.ir.op import Op
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 
 class Kept(Facts):
     """Facts are known by identity: what is asked here must stay alive."""

@@ -37,6 +37,8 @@ from tirlower.ir import (
 )
 from tirlower.ir.dtype import DataType
 
+pytestmark = pytest.mark.by_day
+
 KIND = DataType("int8")
 
 

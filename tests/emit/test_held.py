@@ -14,6 +14,8 @@ from tirlower.ir.func import PrimFunc
 from tirlower.llvm.codegen.module import generate
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 _PARAMS = 'A: T.Buffer(("n",), "int32"), B: T.Buffer(("n",), "int32"), C: T.Buffer((9,), "int32"), F: T.Buffer((9,), "float32")'
 
 

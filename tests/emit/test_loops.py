@@ -11,6 +11,8 @@ import tirlower as tl
 from tests.gpu.codegen.building import OnHost, array, build, check, kernel
 from tirlower.interp import interpret
 
+pytestmark = pytest.mark.by_day
+
 MOST = 2**31 - 1
 #: what is added to an accumulator: uses of the variable beside subscripts, so that it counts
 BODY = "C[tx] = C[tx] * 5 + T.cast(i % 7, 'int32') + T.cast(i // 3 % 11, 'int32')"

@@ -12,6 +12,8 @@ from tirlower import Target
 from tirlower.ir import PrimFunc
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 
 def built(body: str) -> tuple[PrimFunc, tl.Kernel]:
     lines = "".join(f"    {line}\n" for line in body.split("\n"))

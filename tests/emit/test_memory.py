@@ -23,6 +23,8 @@ from tirlower.ir.dtype import DataType
 from tirlower.script import parse
 from tirlower.transforms import FlattenBuffer
 
+pytestmark = pytest.mark.by_day
+
 DTYPES = [
     "bool",
     "int5",

@@ -24,6 +24,8 @@ from tirlower.llvm.jit import engine
 from tirlower.machine.target import Target
 from tirlower.script import tir as T
 
+pytestmark = pytest.mark.by_day
+
 EXTERN = Op.get("tir.call_extern")
 n, m = Var("n", "int32"), Var("m", "int32")
 k, j = Var("k", "int64"), Var("j", "int64")

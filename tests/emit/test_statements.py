@@ -13,6 +13,8 @@ from tests.llvm.codegen.conftest import build, build_module, count, llvm_text
 from tirlower.diagnostics import CodegenError, LoweringError, RuntimeAssertError
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 
 def test_loops_with_dynamic_bounds_and_empty_ranges() -> None:
     f = build("""

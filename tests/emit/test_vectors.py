@@ -13,6 +13,8 @@ from tirlower.llvm.entry import add_entry, entry_imports, make_entry
 from tirlower.machine.target import Target
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 
 def scan(dtype: str, lanes: int, pieces: int = 4) -> str:
     """Running sums in pieces of a vector."""

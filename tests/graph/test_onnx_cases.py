@@ -16,6 +16,8 @@ from tests.graph.onnx_cases.by_hand import BY_HAND
 from tests.graph.onnx_cases.case import by_onnxruntime, by_reference, case, floats, judge, judged
 from tests.graph.onnx_cases.table import CASES, FAMILIES
 
+pytestmark = pytest.mark.by_day
+
 # The operator table, family by family.
 TABLE: dict[str, str] = {
     "elementwise": """

@@ -11,6 +11,8 @@ from tirlower.interp.intrinsics_math import next_after
 from tirlower.ir import BOOL, Call, DataType, Op, Var, const
 from tirlower.ir.intrinsics.arithmetic import BINARY_MATH, UNARY_MATH
 
+pytestmark = pytest.mark.by_day
+
 ORACLE = {
     "exp": mpmath.exp, "exp2": lambda x: mpmath.power(2, x), "exp10": lambda x: mpmath.power(10, x),
     "expm1": mpmath.expm1, "log": mpmath.log, "log2": lambda x: mpmath.log(x, 2), "log10": mpmath.log10,

@@ -18,6 +18,8 @@ from tirlower.ir.integers import kept, wrapped
 from tirlower.ir.query import has
 from tirlower.ir.stmt import Evaluate
 
+pytestmark = pytest.mark.by_day
+
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("seed", range(40))

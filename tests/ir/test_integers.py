@@ -14,6 +14,8 @@ from tirlower.ir import Call, Expr, IntImm, Op, Var, wrap_int
 from tirlower.ir.dtype import DataType
 from tirlower.ir.integers import EXACT, LIMIT, SHIFTS, Word, exact, kept, magnitude, operation, within, word_of, wrapped
 
+pytestmark = pytest.mark.by_day
+
 TYPES = ["int4", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
 BINARY = [
     ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max, ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE,

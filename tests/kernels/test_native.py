@@ -23,6 +23,8 @@ from tests.sampling import by_day
 from tirlower.interp import interpret
 from tirlower.ir import IRModule
 
+pytestmark = pytest.mark.by_day
+
 EXACT = "llvm -fast-math-contract=0"
 
 

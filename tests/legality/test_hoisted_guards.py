@@ -13,6 +13,8 @@ from tirlower.ir import Assert, For, PrimFunc
 from tirlower.ir.functor import pre_order_visit
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 
 def guarded(body: str) -> PrimFunc:
     func: Any = parse(f"""

@@ -13,6 +13,8 @@ from tirlower.poly.affine import Space
 from tirlower.poly.digit_test import disjoint, meeting
 from tirlower.poly.forms import constant, single
 
+pytestmark = pytest.mark.by_day
+
 
 @pytest.mark.parametrize("seed", range(300))
 def test_a_no_is_never_wrong_and_digits_are_decided(seed: int):

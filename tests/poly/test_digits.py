@@ -12,6 +12,8 @@ from tirlower.poly.digits import in_digits
 from tirlower.poly.evaluate import evaluate
 from tirlower.poly.forms import constant, single
 
+pytestmark = pytest.mark.by_day
+
 HOLDS = {
     "=": lambda a, b: a == b,
     "<": lambda a, b: a < b,

@@ -30,6 +30,8 @@ from tirlower.transforms import (
     prim_func_pass,
 )
 
+pytestmark = pytest.mark.by_day
+
 
 @T.prim_func
 def two_temporaries(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):

@@ -10,6 +10,8 @@ from tirlower.diagnostics import CodegenError
 from tirlower.script import parse
 from tirlower.script import tir as T
 
+pytestmark = pytest.mark.by_day
+
 
 @T.prim_func
 def operations(

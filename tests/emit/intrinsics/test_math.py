@@ -13,6 +13,8 @@ from tests.sampling import in_pairs
 from tirlower.diagnostics import CodegenError, RuntimeAssertError
 from tirlower.ir.dtype import DataType
 
+pytestmark = pytest.mark.by_day
+
 UNARY = {
     "exp": (np.exp, -4, 4), "exp2": (np.exp2, -4, 4), "exp10": (lambda x: 10.0**x, -2, 2), "expm1": (np.expm1, -2, 2),
     "log": (np.log, 0.1, 9), "log2": (np.log2, 0.1, 9), "log10": (np.log10, 0.1, 9), "log1p": (np.log1p, -0.5, 9),

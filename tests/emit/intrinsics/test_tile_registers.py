@@ -8,6 +8,8 @@ import tirlower as tl
 from tirlower.diagnostics import CodegenError
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 TILES = "llvm -mcpu=sapphirerapids -mattr=+amx-tile,+amx-int8,+amx-bf16"
 
 

@@ -41,6 +41,8 @@ from tirlower.emit.llvm_text import (
 )
 from tirlower.llvm.jit import engine
 
+pytestmark = pytest.mark.by_day
+
 _CTYPES = {
     "i8": ctypes.c_int8,
     "i16": ctypes.c_int16,

@@ -44,6 +44,8 @@ from tirlower.emit.llvm_text import (
     struct as struct_type,
 )
 
+pytestmark = pytest.mark.by_day
+
 _NUMPY = {HALF: np.float16, BFLOAT: ml_dtypes.bfloat16, FLOAT: np.float32, DOUBLE: np.float64}
 
 

@@ -23,6 +23,8 @@ from tirlower.emit.llvm_text import (
     vector,
 )
 
+pytestmark = pytest.mark.by_day
+
 
 @pytest.mark.parametrize(
     "type",

@@ -21,6 +21,8 @@ from tirlower.emit.vmath import (
     trigonometric,
 )
 
+pytestmark = pytest.mark.by_day
+
 UNARY = sorted(name for name in vmath.SUPPORTED if vmath.ARITY[name] == 1)
 BINARY = sorted(name for name in vmath.SUPPORTED if vmath.ARITY[name] == 2)
 # the bit patterns of the samples are this far apart: a prime, so that all low bits occur

@@ -9,6 +9,8 @@ import pytest
 
 from tirlower.emit.vmath import coefficients
 
+pytestmark = pytest.mark.by_day
+
 TOOL = Path(__file__).resolve().parents[3] / "tools" / "fit_vmath.py"
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from tirlower.emit import vmath
 
+pytestmark = pytest.mark.by_day
+
 mpmath = pytest.importorskip("mpmath")
 mpf = mpmath.mpf
 inf, nan = math.inf, math.nan

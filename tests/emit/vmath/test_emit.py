@@ -16,6 +16,8 @@ from tirlower.emit.compile import CompileOptions, emit_assembly
 from tirlower.emit.llvm_text import DOUBLE, FLOAT, Builder, Module, vector
 from tirlower.machine.cpu import host_cpu
 
+pytestmark = pytest.mark.by_day
+
 LANES = [1, 2, 3, 5, 7, 8, 12, 16, 20, 32, 64]
 NAMES = sorted(vmath.SUPPORTED)
 # the float64 functions that call ``fma`` where the target has none

@@ -11,6 +11,8 @@ import pytest
 from tirlower.emit import vmath
 from tirlower.emit.vmath.payne_hanek import WORDS, WORDS64
 
+pytestmark = pytest.mark.by_day
+
 BITS = 2600
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.emit.vmath.measure import LANES, TARGETS
 
+pytestmark = pytest.mark.by_day
+
 #: where a formula or a power of two gives way to the next
 SEAMS = {
     "tanh": [0.55, *((i + 0.5) * math.log(2) / 2 for i in range(1, 26))],

@@ -17,6 +17,8 @@ from tirlower.interp import interpret
 from tirlower.ir import PrimFunc
 from tirlower.script import parse
 
+pytestmark = pytest.mark.by_day
+
 WAYS = list(itertools.product([False, True], repeat=2))
 
 

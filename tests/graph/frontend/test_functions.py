@@ -7,6 +7,8 @@ import tirlower.graph as tg
 from tests.graph.frontend.oracle import check, run, traced
 from tirlower.graph import GraphError
 
+pytestmark = pytest.mark.by_day
+
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-3, 3, (6, 8)).astype("float32")
 Y = RNG.uniform(-3, 3, (6, 8)).astype("float32")

@@ -20,6 +20,8 @@ from tirlower.graph.api import compile as compiled  # noqa: E402
 from tirlower.graph.frontend.onnx_ops.table import row_of  # noqa: E402
 from tirlower.graph.ops.interpret import interpret  # noqa: E402
 
+pytestmark = pytest.mark.by_day
+
 ROUNDINGS = 64
 """How many roundings apart a result may be: each operation of a macro, and the sums of a few hundred terms, round."""
 EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}

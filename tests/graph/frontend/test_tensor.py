@@ -10,6 +10,8 @@ import tirlower.graph as tg
 from tests.graph.frontend.oracle import check, run, traced
 from tirlower.graph import GraphError, Tensor
 
+pytestmark = pytest.mark.by_day
+
 RNG = np.random.default_rng(7)
 X = RNG.uniform(0.5, 4, (6, 8)).astype("float32")
 Y = RNG.uniform(0.5, 4, (6, 8)).astype("float32")

@@ -11,6 +11,8 @@ import pytest
 
 from tests.graph.ops.checking import check, floats, integers, refused
 
+pytestmark = pytest.mark.by_day
+
 Reference = Callable[[np.ndarray], np.ndarray]
 
 

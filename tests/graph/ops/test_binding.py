@@ -13,6 +13,8 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.binding import bound_dims, maybe_negative
 from tirlower.graph.ops.builder import GraphBuilder
 
+pytestmark = pytest.mark.by_day
+
 
 def pair() -> tuple[Graph, tg.Dim]:
     n = dim("N", 2, 8, multiple_of=2)

@@ -14,6 +14,8 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder, rewritten
 from tirlower.graph.ops.interpret import interpret
 
+pytestmark = pytest.mark.by_day
+
 
 def test_names_are_free_identifiers() -> None:
     b = GraphBuilder()

@@ -33,6 +33,8 @@ from tirlower.ir import Var
 from tirlower.ir.constants import const
 from tirlower.ir.dtype import DataType
 
+pytestmark = pytest.mark.by_day
+
 a, b = formal("a", (4, 8), "float32"), formal("b", (8, 2), "float32")
 
 

@@ -10,6 +10,8 @@ from tests.graph.ops.checking import check, floats, integers, refused
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.contractions import parsed
 
+pytestmark = pytest.mark.by_day
+
 
 @pytest.mark.parametrize(
     ("a", "b"),

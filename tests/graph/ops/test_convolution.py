@@ -12,6 +12,8 @@ from tests.graph.ops.checking import check, floats, integers, refused
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.convolution import windows
 
+pytestmark = pytest.mark.by_day
+
 
 def correlated(
     x: np.ndarray, w: np.ndarray, strides: Sequence[int], pads: Sequence[int], dilations: Sequence[int], groups: int

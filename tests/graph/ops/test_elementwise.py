@@ -14,6 +14,8 @@ from tests.graph.ops.checking import check, floats, integers, refused, run, same
 from tirlower.graph.ops.elementwise import BINARY, UNARY
 from tirlower.ir.dtype import DataType
 
+pytestmark = pytest.mark.by_day
+
 DTYPES = ["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64"]
 NUMPY: dict[str, Callable[..., np.ndarray]] = {
     "identity": lambda x: x,

@@ -18,6 +18,8 @@ from tirlower.graph.ops.generic import Generic
 from tirlower.ir import Var, build
 from tirlower.ir.constants import const
 
+pytestmark = pytest.mark.by_day
+
 a = formal("a", (4, 6), "float32")
 A = floats(4, 6)
 

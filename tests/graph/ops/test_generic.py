@@ -10,6 +10,8 @@ from tirlower.graph.ops.generic import Generic
 from tirlower.graph.ops.registry import definition
 from tirlower.ir.dtype import DataType
 
+pytestmark = pytest.mark.by_day
+
 a, b = formal("a", (4, 8), "float32"), formal("b", (8, 2), "float32")
 PRODUCT = compute((4, 2), lambda i, j: sum_over(8, lambda k: a[i, k] * b[k, j]))
 

@@ -8,6 +8,8 @@ import pytest
 from tests.graph.ops.checking import check, floats, integers, refused, run
 from tirlower.graph.errors import GraphError
 
+pytestmark = pytest.mark.by_day
+
 X = floats(3, 4, 5)
 
 

@@ -15,6 +15,8 @@ from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.instantiate import instantiated
 from tirlower.graph.ops.interpret import interpret
 
+pytestmark = pytest.mark.by_day
+
 N, B = dim("N", 1, 64), dim("B", 1, 8)
 S = Global("s", (4,), "float32", ConstantData.splat(2.0, (4,), "float32"))
 

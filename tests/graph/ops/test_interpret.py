@@ -12,6 +12,8 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.interpret import interpret
 
+pytestmark = pytest.mark.by_day
+
 B = dim("B", 1, 64, multiple_of=1)
 W1, W2, C1 = floats(784, 32, seed=1) / 28, floats(32, 10, seed=2), floats(32, seed=3)
 

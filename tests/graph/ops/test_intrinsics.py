@@ -12,6 +12,8 @@ from tirlower.graph.ops.intrinsics import computed
 from tirlower.interp.intrinsics_math import FLOAT_FUNCTIONS
 from tirlower.ir.intrinsics.arithmetic import BINARY_MATH, UNARY_MATH
 
+pytestmark = pytest.mark.by_day
+
 
 @pytest.mark.parametrize("name", [n for n in UNARY_MATH if n not in ("exp10", "round")])
 def test_functions_of_one_number(name: str) -> None:

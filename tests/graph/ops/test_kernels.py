@@ -11,6 +11,8 @@ from tirlower.graph.ops.kernels import closed, fit, numbers_of
 from tirlower.ir import DataType, const
 from tirlower.script.parse import parse
 
+pytestmark = pytest.mark.by_day
+
 FLOAT = DataType("float32")
 ROWS = """
 def rows(A: T.Buffer((n, m), "float32"), out: T.Buffer((n,), "float32"), n: T.int64, m: T.int64):

@@ -8,6 +8,8 @@ import pytest
 
 from tests.graph.ops.checking import check, floats, integers, refused
 
+pytestmark = pytest.mark.by_day
+
 X = floats(2, 6, 4, 5)
 
 

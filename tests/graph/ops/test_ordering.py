@@ -16,6 +16,8 @@ from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.interpret import interpret
 
+pytestmark = pytest.mark.by_day
+
 DTYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float32", "float64"),

@@ -13,6 +13,8 @@ from tests.graph.ops.checking import built, check, floats, integers, refused
 from tirlower.graph.api import compile
 from tirlower.graph.core.dims import dim
 
+pytestmark = pytest.mark.by_day
+
 
 def pooled(
     x: np.ndarray,

@@ -8,6 +8,8 @@ import pytest
 from tests.graph.ops.checking import integers
 from tirlower.graph.ops.products import multiplied
 
+pytestmark = pytest.mark.by_day
+
 
 @pytest.mark.parametrize("left", ["abcde", "ace", "a", "", "be", "de", "bcd"])
 @pytest.mark.parametrize("right", ["abcde", "bde", "c", "ad", "e", ""])

@@ -10,6 +10,8 @@ from tests.graph.ops.checking import check, floats, integers, refused, run
 from tirlower.graph.errors import GraphError
 from tirlower.graph.ops.reductions import axes_of
 
+pytestmark = pytest.mark.by_day
+
 AXES = [None, 0, -1, (0, 2), (1, -1), (0, 1, 2)]
 SIMPLE = ["sum", "prod", "max", "min", "any", "all"]
 

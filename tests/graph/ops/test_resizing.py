@@ -9,6 +9,8 @@ import pytest
 
 from tests.graph.ops.checking import check, floats, integers, refused
 
+pytestmark = pytest.mark.by_day
+
 X = floats(1, 2, 4, 5)
 COORDINATES = (
     "half_pixel",

@@ -12,6 +12,8 @@ import tirlower.graph as tg
 from tests.graph.ops.checking import check, floats, integers, refused
 from tirlower.ir.dtype import DataType
 
+pytestmark = pytest.mark.by_day
+
 X = floats(4, 5, 3)
 COMBINE: dict[str, Callable[[np.float32, np.float32], np.float32]] = {
     "none": lambda old, new: new,

@@ -10,6 +10,8 @@ from tirlower.graph.core.dims import dim
 from tirlower.graph.ops.builder import GraphBuilder
 from tirlower.graph.ops.interpret import interpret
 
+pytestmark = pytest.mark.by_day
+
 X = floats(3, 4, 5)
 B = dim("B", 1, 64)
 
