@@ -118,6 +118,13 @@ def _filtered(size: int, pad: int) -> Callable[..., object]:
     return run
 
 
+FEW_COLUMNS = ("A: M, K; B: K, F; C: M, F", """
+    for i, j in T.grid(M, F):
+        C[i, j] = T.float32(0)
+        for k in range(K):
+            C[i, j] += A[i, k] * B[k, j]
+""", _product)  # fmt: skip
+
 FORMS: dict[str, Form] = {
     "product, sums in C": Form(PRODUCT, """
     for i, j in T.grid(M, N):
@@ -143,12 +150,9 @@ FORMS: dict[str, Form] = {
         for k in range(K):
             C[i, j] += A[i, k] * B[k, j]
 """, _product, 3, few=32),
-    "product, 63 columns": Form("A: M, K; B: K, F; C: M, F", """
-    for i, j in T.grid(M, F):
-        C[i, j] = T.float32(0)
-        for k in range(K):
-            C[i, j] += A[i, k] * B[k, j]
-""", _product, few=63),
+    "product, 63 columns": Form(*FEW_COLUMNS, few=63),
+    "product, 31 columns": Form(*FEW_COLUMNS, 3, few=31),
+    "product, 15 columns": Form(*FEW_COLUMNS, 3, few=15),
     "product, flat arrays": Form("A: M * K; B: K * N; C: M * N", """
     for i, j in T.grid(M, N):
         C[i * N + j] = T.float32(0)
@@ -222,6 +226,20 @@ FORMS: dict[str, Form] = {
         if k == 0:
             C[i, j] = T.float32(0)
         C[i, j] += A[i, k] * B[k, j]
+""", _product),
+    "product, while": Form(PRODUCT, """
+    i = 0
+    while i < M:
+        j = 0
+        while j < N:
+            total = T.float32(0)
+            k = 0
+            while k < K:
+                total += A[i, k] * B[k, j]
+                k += 1
+            C[i, j] = total
+            j += 1
+        i += 1
 """, _product),
     "product, rows of B of their own": Form("A: M, K; B: L, N; C: M, N", """
     for i, j in T.grid(M, N):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, ParamSpec, cast
 
@@ -22,9 +23,10 @@ from tirlower.ir.buffer import Buffer, IterKind
 from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Mul, Var
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.query import each, has, mentions
-from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BufferStore, For, ForKind, Seq, Stmt
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, Block, BufferStore, For, ForKind, Seq, Stmt, While
 from tirlower.poly import where_inside
 from tirlower.schedule.handles import LoopRV
+from tirlower.schedule.loops.count import counter_of
 from tirlower.schedule.schedule import Schedule
 
 __all__ = ["cut", "depth_of_cut", "prepared", "where_all_is_inside"]
@@ -63,6 +65,8 @@ def prepared(func: PrimFunc) -> Schedule | None:
     >>> [str(step.instruction.kind.name) for step in made.steps if not step.instruction.kind.pure]
     ['Privatize']
     """
+    begun = _counted(func)
+    func = func if begun is None else begun.mod["main"]
     roots = [root for root in roots_of(func) if not scheduled_by_hand(root)]
     blocks = [block.name for block in each(Block, *roots) if _is_of_loops(block)]
     named = [loop for loop in each(For, *roots) if _names_operands(loop)]
@@ -70,8 +74,8 @@ def prepared(func: PrimFunc) -> Schedule | None:
     single = [loop for root in roots for loop in each(For, root.body) if _is_of_one_iteration(loop)]
     flat = _flat(func) if roots else {}
     if not blocks and not named and not once and not single and not flat and not any(True for _ in _scalars(func)):
-        return None
-    sch = Schedule(func)
+        return begun
+    sch = begun or Schedule(func)
     verbs = cast("Verbs", sch)
     selected = selectors(func)
     handles = [verbs.loop(selected[id(loop)]) for loop in named]
@@ -94,6 +98,22 @@ def prepared(func: PrimFunc) -> Schedule | None:
     places = [verbs.loop(selected[id(loop)]) for _, loop in found]
     for (buffer, _), place in zip(found, places, strict=True):
         taken += _is_taken(verbs.privatize, buffer.name, place)
+    return sch if taken or begun is not None else None
+
+
+def _counted(func: PrimFunc) -> Schedule | None:
+    """A schedule of a function in which each ``while`` that counts is a loop over its numbers; None where there is none."""
+    counters = [(loop, one.name) for loop in each(While, func.body) if (one := counter_of(loop)) is not None]
+    if not 0 < len(counters) <= SCALARS:
+        return None
+    by_hand = {loop for root in roots_of(func) if scheduled_by_hand(root) for loop in each(While, root)}
+    sch, taken = Schedule(func), 0
+    verbs, left = cast("Verbs", sch), Counter[str]()
+    for loop, name in counters:
+        if loop not in by_hand and _is_taken(verbs.count, f"{name}#{left[name]}"):
+            taken += 1
+        else:
+            left[name] += 1  # it is a ``while`` still, and the next one of the name stands behind it
     return sch if taken else None
 
 
@@ -171,7 +191,7 @@ def _count(extent: Expr) -> int:
     return extent.value if isinstance(extent, IntImm) else UNKNOWN
 
 
-def _is_taken(verb: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
+def _is_taken(verb: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> bool:
     """Whether a step is taken; one that is refused changes nothing."""
     try:
         verb(*args, **kwargs)

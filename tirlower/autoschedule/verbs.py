@@ -43,6 +43,9 @@ class Verbs(Protocol):
     def fuse(self, *loops: LoopRV) -> LoopRV:
         """Fuse loops."""
 
+    def count(self, name: str) -> LoopRV:
+        """Make a loop over its numbers of a ``while`` that counts."""
+
     def reorder(self, *loops: LoopRV) -> None:
         """Put loops in an order."""
 

@@ -77,6 +77,7 @@ _WHERE: Final = {
     "compute_inline": ("ComputeInline", "compute.inline"),
     "decompose_reduction": ("DecomposeReduction", "compute.reduction"),
     "stage_mem": ("StageMem", "memory.stage_mem"),
+    "count": ("Count", "loops.count"),
     "prefetch": ("Prefetch", "memory.prefetch"),
     "pack": ("Pack", "memory.pack"),
     "tile": ("Tile", "loops.tile"),

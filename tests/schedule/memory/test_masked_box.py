@@ -116,3 +116,25 @@ def f(A: T.Buffer((64,), "int32"), L: T.Buffer((80,), "int32"), n: T.int32):
     assert ("if o * 8 + ax0 < n:" in str(sch.mod["main"])) is masked
     inputs = [[np.arange(64, dtype="int32") % 7, np.arange(80, dtype="int32"), n] for n in (-1, 0, 5, 30, 99)]
     executes_alike(func, sch.mod["main"], inputs=inputs)
+
+
+@pytest.mark.parametrize("place", ["t + i", "o * 8 + i"])
+@pytest.mark.parametrize("limit", ["m", "n"])
+def test_names_that_are_bound_inside_say_nothing_outside(place: str, limit: str) -> None:
+    """Where a tile starts, and its mask, are asked for in front of it."""
+    func = parse(f"""
+@T.prim_func
+def f(A: T.Buffer((64,), "int32"), L: T.Buffer((80,), "int32"), n: T.int32):
+    for o in range(8):
+        for k in range(3):
+            t = o * 8
+            m = n + k
+            for i in range(8):
+                if {place} < {limit}:
+                    L[{place}] = L[{place}] + A[k]
+""")
+    sch = tl.Schedule(func, debug_mask="all")
+    sch.stage_mem("k", "L")
+    assert ("if o * 8 + ax0 < n:" in str(sch.mod["main"])) is (place != "t + i" and limit == "n")
+    inputs = [[np.arange(64, dtype="int32") % 7, np.arange(80, dtype="int32"), n] for n in (-1, 0, 5, 30, 99)]
+    executes_alike(func, sch.mod["main"], inputs=inputs)

@@ -16,8 +16,8 @@ from tirlower.ir.expr import BufferLoad, Expr, IntImm, Var, const, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import Visitor, substitute
 from tirlower.ir.op import Purity
-from tirlower.ir.query import each, mentions
-from tirlower.ir.stmt import AllocBuffer, Bind, For, ForKind, IfThenElse
+from tirlower.ir.query import each, may_move, mentions
+from tirlower.ir.stmt import AllocBuffer, AttrStmt, Bind, For, ForKind, IfThenElse
 from tirlower.ir.structural import structural_equal
 
 __all__ = ["DeadLanes"]
@@ -77,12 +77,18 @@ class DeadLanes(Visitor):
 
     def visit_For(self, op: For) -> None:
         self._binds(op.loop_var)
-        self._known.bind(op.loop_var, Range(op.min, op.extent))
+        if may_move(op.min, op.extent):
+            self._known.bind(op.loop_var, Range(op.min, op.extent))
         outer, held = self._loop, self._held
         if outer is None and op.kind is ForKind.VECTORIZED:
             self._loop, self._held = op, ()
         self.generic(op)
         self._loop, self._held = outer, held
+
+    def visit_AttrStmt(self, op: AttrStmt) -> None:
+        if isinstance(op.node, Var):
+            self._binds(op.node)
+        self.generic(op)
 
     def visit_IfThenElse(self, op: IfThenElse) -> None:
         self.visit(op.condition)

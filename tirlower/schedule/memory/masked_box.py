@@ -16,8 +16,8 @@ from tirlower.ir.expr import BufferLoad, Call, Expr, IntImm, Select, Var, is_con
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.functor import substitute
 from tirlower.ir.path import Path
-from tirlower.ir.query import has, mentions
-from tirlower.ir.stmt import Block, BufferStore, For, IfThenElse, Seq, Stmt
+from tirlower.ir.query import each, has, mentions
+from tirlower.ir.stmt import Bind, Block, BufferStore, For, IfThenElse, Seq, Stmt
 from tirlower.ir.structural import structural_equal
 from tirlower.schedule.memory.staging import Box
 from tirlower.schedule.places import headers, loads_in, loops_at, using
@@ -60,7 +60,8 @@ def masked_box(step: Step, func: PrimFunc, buffer: Buffer, path: Steps) -> Box |
             if one is None or not (found is None or found.is_like(one)):
                 return None
             found = one
-    if found is None or not found.masks:
+    inside = {op.var for op in each(Bind, root)}
+    if found is None or not found.masks or any(mentions(one, inside) for one in (*found.mins, *found.masks)):
         return None
     none = (None,) * len(axes)
     return Box(found.mins, found.extents, none, none, found.masks, axes)
