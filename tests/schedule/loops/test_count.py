@@ -190,3 +190,44 @@ def test_what_is_scheduled_by_hand_keeps_its_while() -> None:
 
     made = prepared(func)
     assert made is None or has(While, made.mod["main"].body)
+
+
+SEEN = """
+    i = 0
+    while i < {stop}:
+        {body}
+        i += 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "stop", "exact"),
+    [
+        ("B[0] = (i * 100000) // 100000", "n", False),
+        ("B[0] = (i * 100000) // 100000", "m % 20000", True),
+        ("B[0] = T.shift_left(i, 20) % 1000", "n", False),
+        ("t = i * 3\n        B[0] = t - 7", "n", False),
+        ("t = i + 1\n        B[0] = t * 4 // 4", "n", False),
+        ("t = i + 1\n        B[0] = t // 4", "n", True),
+        ("B[0] = i * B[1] // 3", "n", True),  # what is read wraps there and here
+        ("B[i % 4] = i - 1", "n", True),
+        ("for j in range(i, m):\n            A[j % 64] = j", "T.min(n, 64)", True),
+        ("A[i + 1] = i", "T.min(n, 63)", True),
+    ],
+)
+def test_arithmetic_on_variables_wraps_and_on_numbers_of_loops_does_not(body: str, stop: str, exact: bool) -> None:
+    func = parse(HEAD + SEEN.format(body=body, stop=stop))
+    sch = tl.Schedule(func, debug_mask="all")
+    if not exact:
+        with pytest.raises(NotApplicable, match="wraps as long as `i` is a variable"):
+            sch.count("i")
+        return
+    sch.count("i")
+    executes_alike(func, sch.mod["main"], inputs=INPUTS)
+    plain, made = tl.build(func, schedule="none"), tl.build(sch)
+    for n, m in ((60000, 19999), (100, 7), (0, 0)):
+        found = [(np.arange(64, dtype="int32"), np.full(4, 12345678, "int32")) for _ in range(2)]
+        plain(n, m, *found[0])
+        made(n, m, *found[1])
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_array_equal(other, one)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+from tirlower.analysis.overflow import Wrapping, leaves, may_overflow
+from tirlower.arith import Analyzer
 from tirlower.diagnostics import NotFound
 from tirlower.ir import build
-from tirlower.ir.buffer import Buffer
+from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.cancel import range_between
 from tirlower.ir.expr import GT, LT, Add, BufferLoad, Call, Expr, Var, const, is_const_int
 from tirlower.ir.functor import Mutator
 from tirlower.ir.path import Path
-from tirlower.ir.query import each, has
+from tirlower.ir.query import each, has, may_move, mentions, nodes
 from tirlower.ir.splice import jumps_out
-from tirlower.ir.stmt import AllocBuffer, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt, While, seq
+from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, DeclBuffer, For, ForKind, Seq, Stmt, While, seq
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.lookups import function_of
-from tirlower.schedule.places import reading, writing
+from tirlower.schedule.places import headers, reading, writing
 from tirlower.schedule.sites import Change, Edit, Forward, Site, Steps
 from tirlower.schedule.step import Step
 
@@ -150,31 +152,59 @@ def _is_next(stmt: Stmt, buffer: Buffer) -> bool:
     return is_const_int(one, 1) and isinstance(other, BufferLoad) and other.buffer is buffer
 
 
+def _stays_exact(step: Step, found: _Counted, made: For) -> None:
+    """Refuse arithmetic on the counter that may leave its type: on what a variable holds it wraps, on the number of a loop it does not."""
+    known, exact = step.analyzer(Site(function_of(step.state), (*found.path, "stmts", found.at))), Wrapping(Analyzer())
+    known.bind(made.loop_var, Range(made.min, made.extent))
+    made_of = {made.loop_var}
+    for stmt in each(Stmt, made.body):
+        if isinstance(stmt, For) and may_move(stmt.min, stmt.extent):
+            known.bind(stmt.loop_var, Range(stmt.min, stmt.extent))
+        # How often a loop runs never wraps, whatever its ends are made of.
+        ends = {stmt.extent} if isinstance(stmt, For) else set()
+        for op in nodes(*headers(stmt)):
+            if op in ends or not may_overflow(op) or not mentions(op, made_of) or exact.is_data(op):
+                continue
+            if leaves(known.const_int_bound(op), op.dtype.element):
+                step.refuse(
+                    f"{op} may be past {op.dtype}, where it wraps as long as `{found.buffer.name}` is a variable",
+                    stmt,
+                    "state with T.assume(…) how far the loop goes",
+                )
+        if isinstance(stmt, Bind) and mentions(stmt.value, made_of):
+            made_of.add(stmt.var)
+            known.bind(stmt.var, stmt.value)
+
+
 def _check(step: Step) -> Verdict:
-    _counted(step)
+    found = _counted(step)
+    _stays_exact(step, found, _made(found, Forward()))
     return PROVED
 
 
-def _rewrite(step: Step) -> Change:
-    found = _counted(step)
-    loop, buffer, forward = found.loop, found.buffer, Forward()
-    zero = const(0, "int32")
-    start = found.begins.value
-    numbers = range_between(start, found.limit)
-    var = Var(buffer.name, buffer.dtype)
+def _made(found: _Counted, forward: Forward) -> For:
+    """The loop over the numbers."""
+    loop, numbers = found.loop, range_between(found.begins.value, found.limit)
+    var = Var(found.buffer.name, found.buffer.dtype)
     stmts = loop.body.stmts[:-1] if isinstance(loop.body, Seq) else ()
-    new = [_Numbers(buffer, var).visit(stmt) for stmt in stmts]
+    new = [_Numbers(found.buffer, var).visit(stmt) for stmt in stmts]
     for old, one in zip(stmts, new, strict=True):
         forward.like(old, one)
     made = For(var, numbers.min, numbers.extent, ForKind.SERIAL, None, {}, seq(*new), span=loop.span)
     forward.end(loop, made)
+    return made
+
+
+def _rewrite(step: Step) -> Change:
+    found, forward = _counted(step), Forward()
+    made, buffer = _made(found, forward), found.buffer
     parts: list[Stmt] = []
     for at, stmt in enumerate(found.scope.stmts):
         gone = stmt is found.begins or (isinstance(stmt, AllocBuffer) and stmt.buffer is buffer and not found.written)
         if at == found.at:
             parts.append(made)
             if found.seen:
-                parts.append(BufferStore(buffer, build.max_(start, found.limit), (zero,)))
+                parts.append(BufferStore(buffer, build.max_(found.begins.value, found.limit), (const(0, "int32"),)))
         elif found.seen or not gone:
             parts.append(stmt)
         else:
@@ -193,7 +223,8 @@ COUNT = Kind(
     counter; of several of one name ``"i#1"`` is the second one that is a ``while`` still.
 
     Legal where the counter, a variable of the function, begins at 0 or more and is written in the loop by ``i += 1`` at its end alone, no
-    statement leaves the loop or goes on with it before that, and where it ends does not read memory. A counter that nothing else looks at goes; one that
+    statement leaves the loop or goes on with it before that, and where it ends does not read memory; and where no
+    arithmetic on it may leave its type, for on variables it wraps. A counter that nothing else looks at goes; one that
     something does holds where the loop ended. Returns the loop.
 
     >>> import tirlower as tl
