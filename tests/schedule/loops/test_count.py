@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -231,3 +233,81 @@ def test_arithmetic_on_variables_wraps_and_on_numbers_of_loops_does_not(body: st
         made(n, m, *found[1])
         for one, other in zip(*found, strict=True):
             np.testing.assert_array_equal(other, one)
+
+
+def drawn(seed: int) -> str:
+    """A program of loops that count, or nearly so."""
+    rng = random.Random(seed)
+    lines: list[str] = []
+
+    def value(names: list[str]) -> str:
+        one = rng.choice([*names, "n", "m", "B[1]", "A[3]", "s", str(rng.randint(0, 9))])
+        forms = ("{0}", "{0} + {1}", "{0} * 3", "{0} - {1}", "T.max({0}, {1})", "{0} % 7", "({0} * 65536) // 3", "-{0}")
+        return rng.choice(forms).format(one, rng.choice([*names, "n", "2"]))
+
+    def loop(depth: int, pad: str, names: list[str]) -> None:
+        name = rng.choice([n for n in "ijk" if n not in names])
+        begins = rng.choice(["0", "0", "1", "T.max(n, 0)", "m", *names])
+        ends = rng.choice(["n", "m", "9", "n + 1", "T.min(n, 12)", "B[0]", *(f"{one} + 3" for one in names)])
+        lines.append(f"{pad}{name} = {begins}")
+        if rng.random() < 0.2:
+            lines.append(f"{pad}B[2] = {name}")
+        lines.append(f"{pad}while {name} < {ends}:" if rng.random() < 0.8 else f"{pad}while {ends} > {name}:")
+        own = [*names, name]
+        for _ in range(rng.randint(1, 3)):
+            match rng.randint(0, 7):
+                case 0 | 1:
+                    lines.append(f"{pad}    A[({value(own)}) % 64] = {value(own)}")
+                case 2:
+                    lines.append(f"{pad}    s = {value(own)}")
+                case 3:
+                    lines.append(f"{pad}    t{len(lines)} = {value(own)}")
+                    lines.append(f"{pad}    B[1] = t{len(lines) - 1} % 50")
+                case 4 if depth < 2:
+                    loop(depth + 1, pad + "    ", own)
+                case 5:
+                    lines.append(f"{pad}    for q{len(lines)} in range({rng.choice(own)}, {rng.choice(own)} + 2):")
+                    lines.append(f"{pad}        A[q{len(lines) - 1} % 64] = {value(own)}")
+                case 6:
+                    jump = rng.choice(("break", "return", f"{name} += 1"))
+                    lines.extend((f"{pad}    if {value(own)} == 5:", f"{pad}        {jump}"))
+                case _:
+                    lines.append(f"{pad}    B[3] = B[3] + {rng.choice(own)}")
+        lines.append(f"{pad}    {name} += {rng.choice((1, 1, 1, 1, 2))}")
+        if rng.random() < 0.3:
+            lines.append(f"{pad}B[1] = {name}")
+
+    lines.append("    s = 0")
+    for _ in range(rng.randint(1, 2)):
+        loop(0, "    ", [])
+    return HEAD + "\n".join([*lines, "    B[0] = s"]) + "\n"
+
+
+@pytest.mark.parametrize("seed", [*range(30), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(30, 1000))])
+def test_random_programs_compute_the_same(seed: int) -> None:
+    func = parse(drawn(seed))
+    sch = tl.Schedule(func)
+    left = 0
+    for _ in range(8):
+        try:
+            sch.count(f"{'ijk'[left % 3]}#{left // 3}")
+        except (NotApplicable, NotFound):
+            left += 1
+    inputs = [
+        [n, m, np.arange(64, dtype="int32"), np.array([5, 9, 9, 9], "int32")]
+        for n, m in ((0, 3), (6, 11), (13, 2), (-4, 5))
+    ]
+    executes_alike(func, sch.mod["main"], inputs=inputs)
+
+
+def test_random_programs_are_counted() -> None:
+    taken = 0
+    for seed in range(60):
+        sch = tl.Schedule(parse(drawn(seed)))
+        for name in "ijk":
+            try:
+                sch.count(name)
+                taken += 1
+            except (NotApplicable, NotFound):
+                pass
+    assert 20 < taken < 100
