@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import tirlower as tl
 from tests.checking import same_function
 from tests.schedule.stepping import refused, taken
-from tirlower.diagnostics import NotApplicable
+from tirlower.diagnostics import IllegalStep, NotApplicable
 from tirlower.script import parse
 
 CHAIN = """
@@ -240,3 +241,54 @@ def test_a_name_is_nothing_in_another_place() -> None:
         .replace("        n0 = A[i0, j0] + A[5 - i0, j0]\n", "")
     )
     taken(outside, lambda sch: sch.compute_inline("B"))
+
+
+INSIDE = """
+@T.prim_func
+def f(A: T.Buffer((6, 6), "int32"), D: T.Buffer((6, 6), "int32")):
+    B = T.alloc_buffer((6, 6), "int32")
+    for i in range(6):
+        own = T.alloc_buffer((6,), "int32", scope="local")
+        for k in range(6):
+            own[k] = A[5 - i, k] * 2
+        for j in range(6):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = own[vj] + 1
+    for i2, j2 in T.grid(6, 6):
+        D[i2, j2] = B[i2, j2] * 3
+"""
+
+
+def test_what_an_iteration_allocates_is_not_read_behind_it() -> None:
+    """The element that another iteration writes is one of its own: no two iterations disagree."""
+    with pytest.raises(NotApplicable, match="what `B` uses is declared where what reads B does not see it"):
+        tl.Schedule(parse(INSIDE)).compute_inline("B")
+    sch = tl.Schedule(parse(INSIDE), debug_mask="all")
+    sch.lift_alloc("own", sch.loop("i"))
+    with pytest.raises(IllegalStep):  # it is the same memory in all iterations now
+        sch.compute_inline("B")
+
+
+def test_a_consumer_stays_where_its_memory_is() -> None:
+    func = parse("""
+@T.prim_func
+def f(A: T.Buffer((6,), "int32"), D: T.Buffer((6,), "int32")):
+    for i in range(6):
+        with T.block("B"):
+            v = T.axis.spatial(6, i)
+            D[v] = A[v] * 2
+    C = T.alloc_buffer((6,), "int32")
+    for i in range(6):
+        with T.block("C"):
+            v = T.axis.spatial(6, i)
+            C[v] = D[v] + 1
+    for i in range(6):
+        D[i] = C[i]
+""")
+    with pytest.raises(NotApplicable):
+        tl.Schedule(func).reverse_compute_inline("C")
+    text = str(func).replace("D[v] = A", "E[v] = A").replace("= D[v]", "= E[v]")
+    text = text.replace("    for i in range(6):", '    E = T.alloc_buffer((6,), "int32")\n    for i in range(6):', 1)
+    with pytest.raises(NotApplicable, match="what `C` uses is declared where what computes E does not see it"):
+        tl.Schedule(parse(text)).reverse_compute_inline("C")

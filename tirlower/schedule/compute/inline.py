@@ -8,6 +8,7 @@ from tirlower.ir.expr import Add, BufferLoad, Call, Expr, FloatImm, Let, Mul, Su
 from tirlower.ir.op import Op
 from tirlower.ir.query import each
 from tirlower.ir.stmt import For, Stmt
+from tirlower.schedule.compute.moved import sees_all
 from tirlower.schedule.draft import Draft, Made, ValueStep, mapped, with_headers
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.places import allocation_of, loops_at, reading, writing
@@ -30,6 +31,8 @@ def _make(step: Step) -> Made:
     if not readers:
         step.refuse(f"nothing reads {buffer.name}", producer.store)
     for path, reader in readers:
+        hidden = f"what `{producer.name}` uses is declared where what reads {buffer.name} does not see it"
+        sees_all(step, func, producer.path, path, producer.store, hidden)
         _inline(draft, producer, path, reader)
     draft.replace(producer.path)
     draft.forward.end(producer.stmt, *(stmt for _, stmt in readers))

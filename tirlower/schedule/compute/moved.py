@@ -23,7 +23,7 @@ from tirlower.schedule.places import loops_at, lost_at
 from tirlower.schedule.sites import Site, Steps
 from tirlower.schedule.step import Step
 
-__all__ = ["Part", "Source", "lone", "part_of", "place_in", "source_of", "stays_in_scope"]
+__all__ = ["Part", "Source", "lone", "part_of", "place_in", "source_of", "sees_all", "stays_in_scope"]
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,16 @@ def source_of(step: Step, site: Site, common: Sequence[Var]) -> Source:
 
 def stays_in_scope(step: Step, source: Source, func: PrimFunc, path: Steps, body: Steps) -> None:
     """Raise :class:`NotApplicable` where what a stage at a place uses is not declared where the body of a loop can see it."""
-    lost = lost_at(step.facts, func, path, body, source.inner)
+    sees_all(
+        step, func, path, body, source.inner, f"what `{source.name}` uses is declared where the loop does not see it"
+    )
+
+
+def sees_all(step: Step, func: PrimFunc, path: Steps, other: Steps, stmt: Stmt, why: str) -> None:
+    """Raise :class:`NotApplicable` where something that a statement at a place uses is not declared at another place."""
+    lost = lost_at(step.facts, func, path, other, stmt)
     if lost is not None:
-        step.refuse(
-            f"what `{source.name}` uses is declared where the loop does not see it",
-            lost,
-            "lift_alloc, or inline_bind, first",
-        )
+        step.refuse(why, lost, "lift_alloc, or inline_bind, first")
 
 
 def _depth(stmt: Stmt, inner: Stmt) -> int:

@@ -12,7 +12,7 @@ from tirlower.ir.functor import substitute
 from tirlower.ir.query import each
 from tirlower.ir.stmt import BufferStore, IfThenElse, Stmt
 from tirlower.schedule.compute.inline import is_product, named_product, sum_terms
-from tirlower.schedule.compute.moved import lone
+from tirlower.schedule.compute.moved import lone, sees_all
 from tirlower.schedule.draft import Draft, Made, ValueStep, mapped, with_headers
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.places import allocation_of, loads_in, reading, writing
@@ -29,6 +29,8 @@ def _make(step: Step) -> Made:
     site = step.site(handle)
     func, consumer = step.func(site), producer_at(step, handle)
     buffer, writer = _only_producer(step, site, consumer)
+    hidden = f"what `{consumer.name}` uses is declared where what computes {buffer.name} does not see it"
+    sees_all(step, func, consumer.path, writer.path, consumer.store, hidden)
     load = loads_in(consumer.store, buffer)[0]
     common = [a.loop_var for a, b in zip(consumer.loops, writer.loops, strict=False) if a is b]
     values = _solved(step, consumer, load, writer, common)
