@@ -162,7 +162,8 @@ def f(A: T.Buffer(("M", "K"), "float32"), B: T.Buffer(("K", "N"), "float32"), C:
         for k in range(K):
             C[i, j] += A[i, k] * B[k, j]
 """
-    of_any_size(text, SIZES, "llvm -mcpu=x86-64-v3 -num_threads=1")
+    found = of_any_size(text, SIZES, "llvm -mcpu=x86-64-v3 -num_threads=1")
+    assert any(nest.recipe.startswith("contraction") for nest in found.nests)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import tirlower as tl
 from tests.checking import executes_alike, roundtrips
 from tests.schedule.loops.test_reverse import again
 from tirlower.autoschedule.prepare import prepared
-from tirlower.diagnostics import NotApplicable, NotFound
+from tirlower.diagnostics import BadArgument, NotApplicable, NotFound
 from tirlower.ir import AllocBuffer, While
 from tirlower.ir.query import each, has
 from tirlower.script import parse
@@ -125,10 +125,12 @@ def test_what_does_more_than_count_stays(body: str, why: str | None) -> None:
 
 def test_names() -> None:
     sch = tl.Schedule(parse(HEAD + "    i = 0\n    while i < n:\n        A[i] = 1\n        i += 1"))
-    for name in ("j", "i#1", "i#x"):
-        if name != "i#x":
-            with pytest.raises(NotFound, match="such counters are: i"):
-                sch.count(name)
+    for name in ("j", "i#1", "", "j#0"):
+        with pytest.raises(NotFound, match="such counters are: i"):
+            sch.count(name)
+    for name in ("i#x", "i#", "i#-1"):
+        with pytest.raises(BadArgument, match="no number behind #"):
+            sch.count(name)
     assert sch.count("i#0").name == "i"
 
 

@@ -7,7 +7,7 @@ from typing import cast
 
 from tirlower.analysis.overflow import Wrapping, leaves, may_overflow
 from tirlower.arith import Analyzer
-from tirlower.diagnostics import NotFound
+from tirlower.diagnostics import BadArgument, NotFound
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer, Range
 from tirlower.ir.cancel import range_between
@@ -87,6 +87,8 @@ class _Counted:
 def _named(step: Step) -> tuple[Steps, While]:
     """The loop whose counter has the name, by its number among these (``"i#1"``)."""
     name, _, number = str(step["name"]).partition("#")
+    if "#" in str(step["name"]) and not number.isdecimal():
+        raise BadArgument(f"{step['name']!r} has no number behind #", help='"i#1" is the second loop that counts in i')
     func = step.func(Site(function_of(step.state)))
     found: list[tuple[Steps, While]] = []
     counters: list[str] = []
@@ -96,7 +98,7 @@ def _named(step: Step) -> tuple[Steps, While]:
             assert isinstance(stmt, While)
             counters.append(counter.name)
             found += [(("body", *way), stmt)] if counter.name == name else []
-    at = int(number) if number.isdecimal() else 0
+    at = int(number or 0)
     if at >= len(found):
         known = ", ".join(dict.fromkeys(counters)) or "none"
         raise NotFound(f"no `while` compares {step['name']!r} with where it ends", help=f"such counters are: {known}")
