@@ -215,3 +215,19 @@ def f(s: T.int32, O: T.Buffer((8,), "int32")):
             tl.DivisionByZeroError if run is not None and hasattr(run, "source") else tl.InterpreterError
         ):
             run(7, np.zeros(8, "int32"))
+
+
+@pytest.mark.parametrize("compared", ["L[i] < x", "x >= L[i]", "L[i] == x + 1", "x != L[i]"])
+def test_a_name_of_an_index_is_no_reason_to_move_data_past_its_type(compared):
+    func = parse(f"""
+def f(L: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), D: T.Buffer(("n",), "int8")):
+    for i in range(4):
+        x = n - 3
+        B[i] = T.Cast("int32", {compared})
+""")
+    values = np.array([2**31 - 1, -(2**31), -1, 0], "int32")
+    for size in (1, 2, 7):
+        found = np.zeros(4, "int32")
+        tl.build(func, schedule="none")(values.copy(), found, np.zeros(size, "int8"))
+        expected = eval(compared, {"x": size - 3, "i": slice(None), "L": values.astype("int64")})
+        np.testing.assert_array_equal(found, expected)

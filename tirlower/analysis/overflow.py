@@ -235,7 +235,7 @@ class Wrapping:
                 return True
             if not is_index_type(op.a.dtype):
                 return not isinstance(op, CompareOp) and data[id(op)] and self._beside_data(op, data)
-            if isinstance(op, CompareOp) and op.a.__class__ in _VALUES and op.b.__class__ in _VALUES:
+            if isinstance(op, CompareOp) and self._is_given(op.a) and self._is_given(op.b):
                 return False  # what is given is compared, nothing is computed
             if any(data[id(x)] and not self._is_small(x) for x in (op.a, op.b, op)):
                 return True
@@ -243,6 +243,10 @@ class Wrapping:
         if op.__class__ is Cast and not data[id(op.value)] and _narrows(op) and self._may_leave(op.value):
             return True  # a cast back would take the index for the number that it is
         return may_overflow(op) and data[id(op)] and not self._is_small(op)
+
+    def _is_given(self, op: Expr) -> bool:
+        """Whether a value is a number, a variable or a load, and not the name of what is computed."""
+        return self.inlined.get(op, op).__class__ in _VALUES if op.__class__ is Var else op.__class__ in _VALUES
 
     def _lanes_wrap(self, root: Expr) -> bool:
         """Whether lanes hold arithmetic on data that may leave its type."""
