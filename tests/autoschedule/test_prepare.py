@@ -289,3 +289,46 @@ def test_arrays_are_seen_in_their_dimensions_only_where_every_access_is() -> Non
     assert kinds(flat(body.replace("* n +", "* 8 +").replace("(m, n)", "(m, 8)"), "m * 8", "8", "m * 8")) == []
     many = "\n        ".join([body.partition("\n")[0], *["C[i * n + j] = C[i * n + j] + A[i * n + j]"] * 100])
     assert kinds(flat(many, "m * n", "n", "m * n")) == []
+
+
+SIZED = """
+def f(A: T.Buffer(({m}, {k}), "float32"), B: T.Buffer(({k}, {n}), "float32"), C: T.Buffer(({m}, {n}), "float32")):
+    {names}
+    for i in range(rows):
+        for j in range(columns):
+            C[i, j] = T.float32(0)
+            for k in range(terms):
+                C[i, j] += A[i, k] * B[k, j]
+"""
+NAMES = (
+    "rows = A.shape[0]\n    columns = B.shape[1]\n    terms = B.shape[0]",
+    "rows, terms = A.shape\n    columns = B.shape[1]",
+    "rows, terms, columns = A.shape[0], A.shape[1], C.shape[1]",
+    "rows = len(A)\n    terms = len(B)\n    columns = C.shape[1]",
+    "terms = B.shape[0]\n    if terms > 0:\n        T.evaluate(terms)\n    rows = A.shape[0]\n    columns = B.shape[1]",
+)
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_names_of_sizes_are_sizes(names: str) -> None:
+    found = scheduled(SIZED.format(names=names, m=37, k=20, n=64))
+    assert [nest.recipe for nest in found.nests] == ["contraction"]
+
+
+def test_names_of_sizes_that_the_caller_alone_knows() -> None:
+    text = SIZED.format(names=NAMES[1], m='"m"', k='"k"', n='"n"')
+    [nest] = planned(text).nests
+    assert nest.recipe == "contraction of any size"
+
+
+def test_a_number_that_the_call_brings_keeps_its_name() -> None:
+    """It is data, and what is computed from it may wrap."""
+    found = planned("""
+def f(s: T.int32, A: T.Buffer((64,), "float32"), B: T.Buffer((64, 64), "float32")):
+    n = s + 1
+    for i in range(n):
+        for j in range(64):
+            if i < 64:
+                B[i, j] = A[j]
+""")
+    assert "InlineBind" not in str(found.trace) and "inline_bind" not in str(found.trace)

@@ -65,7 +65,7 @@ def prepared(func: PrimFunc) -> Schedule | None:
     >>> [str(step.instruction.kind.name) for step in made.steps if not step.instruction.kind.pure]
     ['Privatize']
     """
-    begun = _counted(func)
+    begun = _sized(func, _counted(func))
     func = func if begun is None else begun.mod["main"]
     roots = [root for root in roots_of(func) if not scheduled_by_hand(root)]
     blocks = [block.name for block in each(Block, *roots) if _is_of_loops(block)]
@@ -115,6 +115,31 @@ def _counted(func: PrimFunc) -> Schedule | None:
         else:
             left[name] += 1  # it is a ``while`` still, and the next one of the name stands behind it
     return sch if taken else None
+
+
+def _sized(func: PrimFunc, begun: Schedule | None) -> Schedule | None:
+    """A schedule of a function (``begun``, where steps were taken) in which the names of sizes, ``n = A.shape[0]``, are the sizes
+    themselves; that schedule where there are none."""
+    func = func if begun is None else begun.mod["main"]
+    named = [one.var.name for one in _in_front(func) if one.var.dtype.is_int]
+    counts = Counter(one.var.name for one in each(Bind, func.body))
+    sizes = [name for name in named if counts[name] == 1][:SCALARS] if roots_of(func) else []
+    if not sizes:
+        return begun
+    sch = begun or Schedule(func)
+    taken = sum(_is_taken(cast("Verbs", sch).inline_bind, name) for name in sizes)
+    return sch if taken else begun
+
+
+def _in_front(func: PrimFunc) -> Iterator[Bind]:
+    """What is bound to names outside of all loops."""
+    left = [func.body]
+    while left:
+        stmt = left.pop()
+        if isinstance(stmt, Bind):
+            yield stmt
+        elif not isinstance(stmt, (For, While)):
+            left += reversed([one for one in stmt.children() if isinstance(one, Stmt)])
 
 
 def where_all_is_inside(func: PrimFunc, nests: Sequence[Nest], begun: Schedule | None) -> Schedule | None:

@@ -28,6 +28,38 @@ def test_values_stand_where_the_names_stood(dtype: str, n: int) -> None:
     assert not any(each(Bind, sch.mod["main"].body)) and {step.exactness for step in sch.steps} == {"bitwise"}
 
 
+@pytest.mark.parametrize(
+    ("value", "inside"),
+    [
+        ("5", "B[i, x - 1] = A[i, j]"),
+        ("i", "B[x, j] = A[x, j] + T.Cast('float32', x)"),
+        ("i * 2 - 3", "B[i, j] = A[i, j] + T.Cast('float32', x + T.Cast('int32', A[i, 0]))"),
+        ("i * 65536 * 65536", "B[i, j] = A[x // 65536 // 65536, j]"),
+        ("(i + 1) * 900000000", "if x > 1000000000:\n                B[i, j] = A[i, x // 900000000 % 5]"),
+    ],
+)
+def test_numbers_variables_and_indices_that_are_exact_in_both_places(value: str, inside: str) -> None:
+    taken(rows(value, inside), lambda sch: sch.inline_bind("x"))
+
+
+def test_a_size_with_a_name_goes_into_loops_and_blocks() -> None:
+    sch = taken(
+        """
+@T.prim_func
+def f(A: T.Buffer(("m", 5), "float32"), B: T.Buffer(("m", 5), "float32")):
+    n = A.shape[0]
+    h = n - 2
+    for i in range(h):
+        for j in range(5):
+            with T.block("b"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi + (n - h), vj]
+""",
+        lambda sch: (sch.inline_bind("n"), sch.inline_bind("h")),
+    )
+    assert not any(each(Bind, sch.mod["main"].body))
+
+
 def rows(value: str, inside: str = "B[i, j] = A[i, j] + x") -> str:
     return f"""
 @T.prim_func
@@ -52,7 +84,9 @@ def test_into_loops_and_conditions() -> None:
         ("-(A[i, 0] * A[i, 1])", "B[i, j] = A[i, j] + x", "rounded before"),
         ("A[i, 0] ** 2", "B[i, j] = A[i, j] + x", "rounded before"),
         ("T.Cast('float32', 7 // T.Cast('int32', A[i, 0]))", "B[i, j] = x", "may fail"),
-        ("i * 65536 * 65536", "B[i, j] = A[x // 65536 // 65536, j]", "it wraps|how it wraps"),
+        ("i * 65536 * 65536", "B[i, j] = A[(x + T.Cast('int32', A[i, 0]) % 3) % 6, j]", "how it wraps"),
+        ("T.Cast('int32', A[i, 0]) + 1", "B[i, j] = A[x % 6, j]", "how it wraps"),
+        ("T.shift_left(i, 3)", "B[i, j] = A[x % 6, j]", "how it wraps"),
     ],
 )
 def test_what_would_be_another_value_stays(value: str, inside: str, why: str) -> None:
