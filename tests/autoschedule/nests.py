@@ -60,9 +60,14 @@ class Nests:
             body += rng.choice(KINDS)(self)
         if rng.random() < 0.1:
             body = [f"for t in range({rng.randrange(1, 4)}):", *("    " + line for line in body)]
+        # Of draws of their own: the programs of the seeds stay what they are.
+        if random.Random(f"around {self.seed}").random() < 0.25:
+            self.rng = random.Random(f"inside {self.seed}")
+            body = [*self.rng.choice(SERIAL)(self), *(body if self.rng.random() < 0.3 else ())]
+            body = self._named(body) if self.rng.random() < 0.4 else body
+            self.rng = rng
         self.text = "\n".join([f"def f({self._head()}):", *("    " + line for line in body)])
-        # Of a draw of its own: the programs of the seeds stay what they are.
-        if self.symbolic and random.Random(f"flat {self.seed}").random() < 0.4:
+        if self.symbolic and ".shape[" not in self.text and random.Random(f"flat {self.seed}").random() < 0.4:
             self._flatten()
 
     def _head(self) -> str:
@@ -81,6 +86,17 @@ class Nests:
         head += [f'{name}: T.Buffer(({shape},), "{dtype}")' for name, dtype, (shape,) in self.params]
         body = flattened(self.text, shapes)
         self.text = f"def f({', '.join(head)}):" + body.partition(":\n")[2].join(("\n", ""))
+
+    def _named(self, body: list[str]) -> list[str]:
+        """The body with names for the sizes of arrays: ``rows0 = A0.shape[0]``."""
+        lines: list[str] = []
+        for name, _, shape in self.params:
+            for axis, dim in enumerate(shape):
+                old, new = self.bound(dim), f"size{len(lines)}"
+                if f"range({old})" in "\n".join(body):
+                    lines.append(f"{new} = {name}.shape[{axis}]")
+                    body = [line.replace(f"range({old})", f"range({new})") for line in body]
+        return lines + body
 
     def extent(self, size: str) -> str:
         """A size in the head: a name of its own where the call brings it."""
@@ -394,6 +410,71 @@ def _apart(p: Nests) -> list[str]:
     terms = [f"{a}[{i[0]}, {j[0]}]", f"{a}[0, {j[0]}]", *([f"{a}[{i[0]} + 1, 0]"] if p.symbolic else [])]
     terms = p.rng.sample(terms, p.rng.randrange(1, 3))
     return p.nest([i, j], [f"{b}[{i[0]}, {j[0]}] = {p.value(terms)}"])
+
+
+def _solve(p: Nests) -> list[str]:
+    ((i, n),) = p.loops("n")
+    a, x = p.array("n", "n"), p.array("n", old=False)
+    inner = p.rng.choice((f"range({i})", f"range({i} + 1, {p.bound(n)})"))
+    into = p.rng.choice((f"{x}[{i}]", "acc"))
+    lines = [f"for {i}k in {inner}:", f"    {into} = {into} - {a}[{i}, {i}k] * {x}[{i}k]"]
+    if into == "acc":
+        lines = [f"acc: T.{p.dtype} = {x}[{i}]", *lines, f"{x}[{i}] = acc"]
+    return [f"for {i} in range({p.bound(n)}):", *("    " + line for line in lines)]
+
+
+def _factor(p: Nests) -> list[str]:
+    (i, j), (c, d) = p.loops("n", "m"), p.loops("n", "m")
+    a, n, m = p.array("n", "m"), p.bound("n"), p.bound("m")
+    (i, _), (j, _), (c, _), (d, _) = i, j, c, d
+    columns = p.rng.choice((f"range({m})", f"range({i} % {m}, {m})", f"range(T.min({i}, {m}))"))
+    terms = p.rng.choice((f"{a}[{i}, {c} % {m}] * {a}[{c}, {j}]", f"{a}[{c}, {j}]", f"{a}[{i}, {j}] + {a}[{c}, {j}]"))
+    rows = p.rng.choice((f"range({i})", f"range({i} + 1, {n})", f"range(T.min({i}, 5))"))
+    update = f"{a}[{i}, {j}] = {a}[{i}, {j}] {p.rng.choice('-+')} {terms}"
+    behind = p.rng.choice(([], [f"        {a}[{i}, {j}] = {a}[{i}, {j}] * T.{p.dtype}(2)"]))
+    if p.rng.random() < 0.4:  # whole columns below a pivot's row
+        return [f"for {i} in range({n}):", f"    for {d} in range({m}):", f"        {a}[{i}, {d}] = {a}[{i}, {d}] + T.{p.dtype}(1)",
+                f"    for {c} in range({i} + 1, {n}):", f"        for {j} in {columns}:",
+                f"            {a}[{c}, {j}] = {a}[{c}, {j}] - {a}[{c}, {i} % {m}] * {a}[{i}, {j}]"]  # fmt: skip
+    return [
+        f"for {i} in range({n}):",
+        f"    for {j} in {columns}:",
+        f"        for {c} in {rows}:",
+        f"            {update}",
+        *behind,
+    ]
+
+
+def _scratch(p: Nests) -> list[str]:
+    ((i, n), (j, m), (k, _)) = p.loops("n", "m", "m")
+    a, w, s = p.array("n", "m"), p.array("m", "m"), p.array("m", old=False)
+    at = p.rng.choice((f"{w}[{k}, {j}]", f"{w}[{j}, {k}]"))
+    first, second = p.bound(n), p.bound(m)
+    return [f"for {i} in range({first}):", f"    for {j} in range({second}):", f"        {s}[{j}] = T.{p.dtype}(0)",
+            f"        for {k} in range({second}):", f"            {s}[{j}] = {s}[{j}] + {a}[{i}, {k}] * {at}",
+            f"    for {j}r in range({second}):", f"        {a}[{i}, {j}r] = {s}[{j}r]"]  # fmt: skip
+
+
+def _relax(p: Nests) -> list[str]:
+    ((i, n), (j, _), (k, _)) = p.loops("n", "n", "n")
+    a, size = p.array("n", "n"), p.bound(n)
+    through = f"{a}[{i}, {k}] + {a}[{k}, {j}]"
+    return [f"for {k} in range({size}):", f"    for {i} in range({size}):", f"        for {j} in range({size}):",
+            f"            {a}[{i}, {j}] = {p.rng.choice(('T.min', 'T.max'))}({a}[{i}, {j}], {through})"]  # fmt: skip
+
+
+def _sweeps(p: Nests) -> list[str]:
+    (i, j), (x, y) = p.loops("n", "m"), p.loops("n", "m")
+    a, b, row = p.array("n", "m"), p.array("n", "m", old=False), p.array("m", old=False)
+    first = p.nest([i, j], [f"{b}[{i[0]}, {j[0]}] = {p.value([f'{a}[{i[0]}, {j[0]}]', f'{row}[{j[0]}]'])}"])
+    second = p.nest([x, y], [f"{row}[{y[0]}] = {row}[{y[0]}] + {b}[{x[0]}, {y[0]}]"])
+    third = p.nest(p.loops("m"), [f"{row}[i{p.fresh}] = {row}[i{p.fresh}] * T.{p.dtype}(2)"])
+    steps = [first, second, third][: p.rng.randrange(1, 4)]
+    return [f"for t{p.fresh} in range({p.rng.randrange(1, 4)}):", *("    " + line for one in steps for line in one)]
+
+
+SERIAL = (_solve, _factor, _factor, _scratch, _relax, _sweeps)
+"""Loops that hand values from one iteration to the next, around others that do not."""
 
 
 KINDS = (

@@ -13,19 +13,23 @@ from typing import cast
 from tirlower.analysis.call_graph import calls_of
 from tirlower.autoschedule.borders import Border, borders_of, without_borders, without_rims_of_sums
 from tirlower.autoschedule.classify import Nest, extent_of, nests_of, roots_of, selectors, title_of
-from tirlower.autoschedule.explain import PART_OF_ANOTHER, NestReport
-from tirlower.autoschedule.model import written_seconds
+from tirlower.autoschedule.explain import PART_OF_ANOTHER, NestReport, together
+from tirlower.autoschedule.inner import one_iteration
+from tirlower.autoschedule.model import is_slow, is_triangle, trips, written_seconds
 from tirlower.autoschedule.prepare import cut, depth_of_cut, prepared, where_all_is_inside
 from tirlower.autoschedule.recipe import AnyRecipe, Bid, Handles, Refusal
 from tirlower.autoschedule.recipes import RECIPES
 from tirlower.autoschedule.recipes.fallback import FALLBACK
+from tirlower.autoschedule.sizes import taken_as
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.work import instances
 from tirlower.diagnostics import ScheduleError, TransformError
 from tirlower.ir.annotations import ELSEWHERE, IN_PLACE, NOALIAS
 from tirlower.ir.func import IRModule, PrimFunc
+from tirlower.ir.stmt import For
 from tirlower.machine.processor import Processor
 from tirlower.poly.same_values import at_most
+from tirlower.schedule.handles import LoopRV
 from tirlower.schedule.report import exactness_of
 from tirlower.schedule.schedule import Schedule
 from tirlower.schedule.trace import Trace
@@ -41,8 +45,8 @@ BITS = 4.0
 CUT = 0.5
 """What is left of a nest's predicted time where it is cut into several: what they hand on to each other goes through memory."""
 
-CUTS = 8
-"""Nests of a function that are cut to see what recipes make of the parts: the function is looked at anew for each."""
+LOOKS = 12
+"""Nests of a function that are cut, or looked into, to see what recipes make of the parts: the function is looked at anew for each."""
 
 OPERATIONS = 5_000_000
 """isl's operations for one question of a recipe, some seconds: the longest that prove anything take half, and there are other recipes."""
@@ -218,18 +222,32 @@ def _function(func: PrimFunc, bidders: _Bidders, any_order: bool, least: int) ->
         ahead, now = versions, versions.mod["main"]
         nests = nests_of(now, any_order)
     steps = _Steps(now, nests, ahead)
-    reports = _each(steps, bidders, func.name)
+    reports = _each(steps, bidders, func.name, _Looks(LOOKS))
     return ScheduledFunction(func, tuple(reports), steps.begun if any(report.recipe for report in reports) else None)
 
 
 class _Steps:
     """The schedule of a function and the handles of the loops of some of its nests, made for the first recipe that is tried:
-    where none is, they would cost as much as all bids. ``begun`` is a schedule whose program the function is."""
+    where none is, they would cost as much as all bids. ``begun`` is a schedule whose program the function is; ``around`` a loop of it
+    that the nests stand in."""
 
-    def __init__(self, func: PrimFunc, nests: Sequence[Nest], begun: Schedule | None = None) -> None:
+    def __init__(
+        self, func: PrimFunc, nests: Sequence[Nest], begun: Schedule | None = None, around: LoopRV | None = None
+    ) -> None:
         self.func = func
         self.nests = nests
         self.begun = begun
+        self.around = around
+
+    def program(self) -> PrimFunc:
+        """The function as it is now, or one iteration of the loop around."""
+        func = self.schedule.mod["main"]
+        assert isinstance(func, PrimFunc)
+        if self.around is None:
+            return func
+        root = self.schedule.get(self.around)
+        assert isinstance(root, For)
+        return one_iteration(func, root)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -244,39 +262,87 @@ class _Steps:
         return {loop: sch.loop(names[id(loop.node)]) for nest in self.nests if not nest.left for loop in nest.loops}
 
 
-def _each(begun: _Steps, bidders: _Bidders, name: str, *, whole: bool = False) -> list[NestReport]:
-    """Schedule nests one after another, with those behind them that their recipes take as well; the reports. Unless they are to
-    stay ``whole``, what stands at the borders of a nest may be taken from it, and nests that no recipe takes may be cut."""
+@dataclass
+class _Looks:
+    """How many more nests of a function are looked into: for parts of them, or the loops inside."""
+
+    left: int
+
+    def taken(self) -> bool:
+        """Whether there was one left."""
+        self.left -= 1
+        return self.left >= 0
+
+
+def _each(begun: _Steps, bidders: _Bidders, name: str, looks: _Looks) -> list[NestReport]:
+    """Schedule nests one after another, with those behind them that their recipes take as well; the reports. As far as ``looks``
+    go, what stands at the borders of a nest may be taken from it, and nests that no recipe takes may be cut, or taken by what
+    stands inside."""
     reports: list[NestReport] = []
-    at, cuts = 0, 0 if whole else CUTS
+    at = 0
     while at < len(begun.nests):
         nest = begun.nests[at]
-        borders = borders_of(nest) if cuts and not nest.left else ()
-        if borders:
-            cuts -= 1
+        borders = borders_of(nest) if looks.left > 0 and not nest.left else ()
+        if borders and looks.taken():
             apart = partial(without_borders, cast("Verbs", begun.schedule), nest, borders, begun.loops)
             left = NestReport(name, "", written=written_seconds(nest, bidders.processor))
-            made = _apart(begun, nest, apart, bidders, left, borders)
+            made = _apart(begun, nest, apart, bidders, left, _Looks(0), borders)
             if made:
                 reports += made
                 at += 1
                 continue
-        depth = depth_of_cut(nest.root) if cuts and nest.sum_depth and not nest.left else 0
-        handles = [begun.loops[loop] for loop in nest.loops[:depth]]
-        earlier = begun.schedule.branch() if depth else None
+        inside = looks.left > 0 and is_slow(nest, bidders.processor)
+        cuts = looks.left > 0 and not nest.left and (nest.sum_depth or inside)
+        depth = depth_of_cut(nest.root) if cuts else 0
+        handles = [begun.loops[loop] for loop in nest.loops[: max(depth, inside)]]
+        earlier = begun.schedule.branch() if depth or inside else None
         made = _next(begun, begun.nests[at : at + TOGETHER], bidders, name)
         at += len(made)
-        if earlier is not None and made[0].recipe in ("", FALLBACK.name):
-            cuts -= 1
+        if earlier is not None and (made[0].recipe in ("", FALLBACK.name) or is_triangle(nest)):
             taken = begun.schedule.branch()
-            begun.schedule.become(earlier)
-            parts = partial(cut, cast("Verbs", begun.schedule), handles)
-            found = _apart(begun, nest, parts, bidders, made[0])
+            found: list[NestReport] = []
+            if depth and looks.taken():
+                begun.schedule.become(earlier)
+                parts = partial(cut, cast("Verbs", begun.schedule), handles[:depth])
+                found = _apart(begun, nest, parts, bidders, made[0], looks)
+            if not found and inside and looks.taken():
+                begun.schedule.become(earlier)
+                found = _inside(begun, nest, handles[0], bidders, made[0], looks)
             if found:
                 made = found
             else:
                 begun.schedule.become(taken)
         reports += made
+    return reports
+
+
+def _inside(
+    begun: _Steps, nest: Nest, loop: LoopRV, bidders: _Bidders, left: NestReport, looks: _Looks
+) -> list[NestReport]:
+    """The reports of the nests inside of the outermost loop of one, where recipes gain from them; none, and nothing changed, where they
+    do not."""
+    sch = begun.schedule
+    earlier = sch.branch()
+    inside = _Steps(sch.mod["main"], (), sch, loop)
+    inside.nests = nests_of(inside.program(), nest.any_order)
+    with taken_as(nest.loops[0].var, times := trips(nest.loops[0])):
+        reports = _each(inside, bidders, left.function, looks)
+    name = nest.loops[0].name
+    stays = [f"`{name}` stays: {note}" for note in together(left.notes)]
+    reports = [
+        replace(
+            one,
+            nest=f"in {name}: {one.nest}",
+            seconds=times * one.seconds,
+            written=times * one.written,
+            notes=(*one.notes, *(stays if one is reports[0] else ())),
+        )
+        for one in reports
+    ]
+    seconds = sum(report.seconds or report.written for report in reports)
+    if seconds > WORTH * (left.seconds or left.written) or not any(report.recipe for report in reports):
+        sch.become(earlier)
+        return []
     return reports
 
 
@@ -286,17 +352,18 @@ def _apart(
     steps: Callable[[], set[int]],
     bidders: _Bidders,
     left: NestReport,
+    looks: _Looks,
     borders: Sequence[Border] = (),
 ) -> list[NestReport]:
     """The reports of the nests that one becomes by some steps, which give the outermost loops that stay as they were written (by
     identity), where recipes gain from that; none, and nothing changed, where they do not."""
     sch, known = begun.schedule, all(extent_of(one.loop) is not None for one in borders)
-    earlier, before = sch.branch(), {id(root) for root in roots_of(sch.mod["main"])}
+    earlier, before = sch.branch(), {id(root) for root in roots_of(begun.program())}
     try:
         others = before | steps()
-        parts = _parts(sch, nest, others)
+        parts = _parts(begun, nest, others)
         if borders and known and without_rims_of_sums(cast("Verbs", sch), sch.mod["main"], parts):
-            parts = _parts(sch, nest, others)
+            parts = _parts(begun, nest, others)
     except ScheduleError:
         sch.become(earlier)
         return []
@@ -304,7 +371,7 @@ def _apart(
         parts = [replace(one, branch=id(one.root)) for one in parts]
         if not known:  # what is at the borders of arrays of any size is taken to be little, and not worth its versions
             parts = [replace(one, left=one.left or (AT_BORDER if _has_guards(one) else "")) for one in parts]
-    reports = _each(_Steps(sch.mod["main"], parts, sch), bidders, left.function, whole=True)
+    reports = _each(_Steps(sch.mod["main"], parts, sch, begun.around), bidders, left.function, looks)
     seconds = sum(report.seconds or report.written for report in reports)
     if seconds > CUT * (left.seconds or left.written) or not any(report.recipe for report in reports):
         sch.become(earlier)
@@ -317,9 +384,9 @@ def _has_guards(nest: Nest) -> bool:
     return any(access.guards for access in nest.accesses())
 
 
-def _parts(sch: Schedule, nest: Nest, others: set[int]) -> list[Nest]:
+def _parts(begun: _Steps, nest: Nest, others: set[int]) -> list[Nest]:
     """The nests that one has become: those whose outermost loops are none of some others, by identity."""
-    return [one for one in nests_of(sch.mod["main"], nest.any_order) if id(one.root) not in others]
+    return [one for one in nests_of(begun.program(), nest.any_order) if id(one.root) not in others]
 
 
 def _next(begun: _Steps, nests: Sequence[Nest], bidders: _Bidders, name: str) -> list[NestReport]:

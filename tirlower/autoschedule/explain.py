@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-__all__ = ["PART_OF_ANOTHER", "NestReport", "time_text"]
+__all__ = ["PART_OF_ANOTHER", "NestReport", "time_text", "together"]
 
 PART_OF_ANOTHER: Final = "it is part of the one before"
 """Why a nest has no schedule of its own that was scheduled with the one before."""
@@ -41,7 +41,7 @@ class NestReport:
         C over i: left as written: the loop `i` is parallel already
         """
         if not self.recipe:
-            return [f"{self.nest}: left as written: {self.why}", *(f"  {note}" for note in _together(self.notes))]
+            return [f"{self.nest}: left as written: {self.why}", *(f"  {note}" for note in together(self.notes))]
         numbers = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
         made = [f"{self.nest}: {self.recipe}" + (f" ({numbers})" if numbers else "")]
         if self.rule:
@@ -49,7 +49,7 @@ class NestReport:
         made.append(
             f"  {self.steps} steps proved, {self.exactness}; predicted {time_text(self.seconds)}, as written {time_text(self.written)}"
         )
-        return made + [f"  {note}" for note in _together(self.notes)]
+        return made + [f"  {note}" for note in together(self.notes)]
 
     def to_json(self) -> dict[str, object]:
         """The report as JSON values."""
@@ -59,7 +59,7 @@ class NestReport:
         return made
 
 
-def _together(notes: Sequence[str]) -> list[str]:
+def together(notes: Sequence[str]) -> list[str]:
     """Notes, those of recipes that do not fit for one reason as one: ``no window, row chain: nothing is summed up``."""
     found: dict[tuple[bool, str], list[str]] = {}
     for note in notes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tirlower.autoschedule.classify import Nest, elements_of, extent_of, strides_of
+from tirlower.autoschedule.classify import Nest, elements_of, extent_of, same_for_all, strides_of
 from tirlower.autoschedule.sizes import typical
 from tirlower.ir.expr import Call
 from tirlower.ir.query import has
@@ -17,7 +17,16 @@ from tirlower.ir.stmt import For
 from tirlower.machine.processor import Processor
 from tirlower.poly import Loop, Statement
 
-__all__ = ["LATENCY", "PARALLEL_SECONDS", "cycles_of", "seconds_of", "trips", "written_seconds"]
+__all__ = [
+    "LATENCY",
+    "PARALLEL_SECONDS",
+    "cycles_of",
+    "is_slow",
+    "is_triangle",
+    "seconds_of",
+    "trips",
+    "written_seconds",
+]
 
 CLOCK: Final = 3e9
 """Cycles a second."""
@@ -103,6 +112,26 @@ def written_seconds(nest: Nest, processor: Processor) -> float:
             cycles = max(cycles, count)
         total += cycles
     return seconds_of(total)
+
+
+def is_slow(nest: Nest, processor: Processor) -> bool:
+    """Whether a nest has loops inside of its outermost one, and something to gain there: statements that are no vectors along their
+    innermost loop, or several threads."""
+    if nest.left or len(nest.loops) < 2:
+        return False
+    return processor.threads > 1 or any(not _is_vector(one) for one in nest.statements if len(one.loops) > 1)
+
+
+def is_triangle(nest: Nest) -> bool:
+    """Whether loops of a nest run otherwise in each iteration of those around: what is known of rows is not known of theirs."""
+    return any(not same_for_all(loop) for loop in nest.loops)
+
+
+def _is_vector(statement: Statement) -> bool:
+    """Whether a statement runs in vectors along its innermost loop."""
+    if _chained(statement):
+        return False
+    return all(strides_of(access).get(statement.loops[-1], 0) in (0, 1, -1) for access in statement.accesses)
 
 
 def _chained(statement: Statement) -> bool:

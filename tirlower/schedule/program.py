@@ -6,7 +6,8 @@ from tirlower.ir.annotations import IN_PLACE, NOALIAS, STRIDES_APART, SUMS_APART
 from tirlower.ir.expr import IntImm
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.poly.in_place import in_place
-from tirlower.rewrite.reductions.chains import carried_by_all_loops, sums_of_updates
+from tirlower.rewrite.reductions.chains import sums_of_updates
+from tirlower.rewrite.reductions.recurrences import sums_apart
 from tirlower.schedule.state import Record, State
 
 __all__ = ["program_of"]
@@ -47,7 +48,7 @@ def _as_written(func: PrimFunc, origin: PrimFunc | None) -> PrimFunc:
     ):
         func = func.with_attr(STRIDES_APART, True)
     if origin is not None and SUMS_APART not in func.attrs:
-        sums, apart = sums_of_updates(origin.body), set(map(id, carried_by_all_loops(origin.body)))
+        sums, apart = sums_of_updates(origin.body), set(map(id, sums_apart(origin.body)))
         of = {id(operation) in apart for operation in sums}
         if len(of) == 1:
             func = func.with_attr(SUMS_APART, of.pop())

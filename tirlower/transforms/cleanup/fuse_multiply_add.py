@@ -19,7 +19,8 @@ from tirlower.ir.query import each, may_divide_by_zero
 from tirlower.ir.stmt import BufferStore, For, ForKind, Stmt
 from tirlower.rewrite.base import ModulePass
 from tirlower.rewrite.context import PassContext
-from tirlower.rewrite.reductions.chains import carried_by_all_loops, reassociable, sums_of_updates
+from tirlower.rewrite.reductions.chains import reassociable, sums_of_updates
+from tirlower.rewrite.reductions.recurrences import sums_apart
 from tirlower.rewrite.registry import home
 from tirlower.transforms.cleanup.lower_intrin import constant_power
 
@@ -74,7 +75,7 @@ class _Fuser(Mutator):
     def rewritten(self, func: PrimFunc) -> PrimFunc:
         """A function."""
         said = func.attrs.get(SUMS_APART)
-        apart = carried_by_all_loops(func.body) if said is None else sums_of_updates(func.body) if said else []
+        apart = sums_apart(func.body) if said is None else sums_of_updates(func.body) if said else []
         self.free.update(map(id, apart))
         return func.with_body(self.visit(func.body))
 
@@ -153,8 +154,9 @@ class FuseMultiplyAdd(ModulePass):
     two products the one on the right. A product is one that stands there in the expression: ``a * b``, ``x ** 2`` and
     ``x ** 3`` (as :class:`LowerIntrin` has them), or the negation of one; not the value of a name, nor what is converted or
     chosen there. In serial loops annotated ``tir.reduction``, whose sums may be added in any order, those sums stay, and code
-    generation fuses what it has made of them. One or two sums that a nest carries in elements which no loop changes or begins anew (a dot product) stay apart: their
-    additions wait for each other, whatever the order of the loops, and take a cycle less than fused ones do; the
+    generation fuses what it has made of them. One or two sums that a nest carries in elements which no loop changes or begins anew (a dot product) stay apart, and
+    so do sums whose products read the array that they go to (a triangular solve): their additions wait for each other,
+    whatever the order of the loops, and take a cycle or two less than fused ones do; the
     attribute ``tir.sums_apart`` of a function says it of all of its updates. Where operands act, or more than one may fail, they keep their order.
 
     So it is decided by the expression alone what is fused: loops over it may be split, exchanged, unrolled and vectorized

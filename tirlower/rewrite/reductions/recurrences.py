@@ -1,0 +1,135 @@
+"""Sums whose products read the array that the sums go to: triangular solves, factorizations, recurrences of growing length.
+
+No order of the loops lets a processor do something else while it waits for an addition, so the additions alone are to be waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
+
+from tirlower.ir.buffer import Buffer
+from tirlower.ir.expr import BufferLoad, Expr, IntImm, Mul, Var
+from tirlower.ir.query import each, has, mentions, reads_data, statements
+from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, For, Stmt, While
+from tirlower.ir.structural import structural_equal
+from tirlower.rewrite.reductions.chains import carried_by_all_loops, sums_of_updates
+
+__all__ = ["sums_apart", "sums_of_recurrences"]
+
+_LOOPS: Final = (For, While)
+_MOST: Final = 256
+"""Statements of a nest that is looked at: in one of many, others are there to be done meanwhile."""
+
+_Placed: TypeAlias = "tuple[BufferStore | Bind, tuple[Var, ...]]"
+"""A statement, and the variables of the loops around it."""
+
+
+def sums_apart(body: Stmt) -> list[Expr]:
+    """The operations of sums that stay apart from their products: what waits for them, waits for them alone."""
+    return [*carried_by_all_loops(body), *sums_of_recurrences(body)]
+
+
+def sums_of_recurrences(body: Stmt) -> list[Expr]:
+    """The operations of the sums of nests whose products read the array that the sums go to, carried there by a loop:
+    ``x[i] -= L[i, j] * x[j]``. A sum in a scalar goes where what is computed from it is stored.
+
+    One in the array itself, next to which lanes of a vector could have theirs (``A[i, j] -= A[i, k] * A[k, j]``, along j), is none:
+    the others are there to be done meanwhile.
+
+    >>> from tirlower.script import parse
+    >>> func = parse('''
+    ... def f(L: T.Buffer((8, 8), "float32"), x: T.Buffer((8,), "float32"), A: T.Buffer((8, 8), "float32")):
+    ...     for i in range(8):
+    ...         for j in range(i):
+    ...             x[i] -= L[i, j] * x[j]
+    ...     for i, j in T.grid(8, 8):
+    ...         for k in range(j):
+    ...             A[i, j] -= A[i, k] * A[k, j]
+    ... ''')
+    >>> print(*sums_of_recurrences(func.body))
+    x[i] - L[i, j] * x[j]
+    """
+    found: list[Expr] = []
+    inner: set[int] = set()
+    for nest in statements(body):
+        if isinstance(nest, _LOOPS) and id(nest) not in inner:
+            inner.update(id(stmt) for stmt in statements(nest.body) if isinstance(stmt, _LOOPS))
+            own = {stmt.buffer.data for stmt in each(AllocBuffer, nest) if not _is_one_element(stmt.buffer)}
+            placed = list(islice(_placed(nest, ()), _MOST + 1))
+            for store, around in placed if len(placed) <= _MOST else ():
+                if isinstance(store, BufferStore) and has(Mul, store.value) and store.buffer.data not in own:
+                    chain = sums_of_updates(store)
+                    if chain and _reads_where_it_goes(store, around, placed):
+                        found += chain
+    return found
+
+
+def _placed(stmt: Stmt, around: tuple[Var, ...]) -> Iterator[_Placed]:
+    if isinstance(stmt, (BufferStore, Bind)):
+        yield stmt, around
+    elif isinstance(stmt, For):
+        around = (*around, stmt.loop_var)
+    for inner in stmt.children():
+        if isinstance(inner, Stmt):
+            yield from _placed(inner, around)
+
+
+def _reads_where_it_goes(update: BufferStore, around: tuple[Var, ...], placed: Sequence[_Placed]) -> bool:
+    """Whether what an update adds reads what another iteration stores the sum to."""
+    loads = [load for load in each(BufferLoad, update.value) if not _is_of(load, update)]
+    if not _is_one_element(update.buffer):
+        if any(_is_lane(var, update, loads) for var in around):
+            return False
+        ends = [(update, around)]
+    else:
+        ends = list(_ends(update, placed))
+    return any(
+        load.buffer.data is store.buffer.data and _is_carried(load, store, [var for var in around if var in others])
+        for store, others in ends
+        for load in loads
+    )
+
+
+def _ends(update: BufferStore, placed: Sequence[_Placed]) -> Iterator[tuple[BufferStore, tuple[Var, ...]]]:
+    """The stores of what is computed from a scalar to arrays, through other scalars and names."""
+    known: set[Var] = {update.buffer.data}
+    before = 0
+    while len(known) > before:
+        before = len(known)
+        for stmt, _ in placed:
+            if _uses(stmt.value, known):
+                if isinstance(stmt, Bind):
+                    known.add(stmt.var)
+                elif _is_one_element(stmt.buffer):
+                    known.add(stmt.buffer.data)
+    for stmt, around in placed:
+        if isinstance(stmt, BufferStore) and not _is_one_element(stmt.buffer) and _uses(stmt.value, known):
+            yield stmt, around
+
+
+def _uses(value: Expr, known: set[Var]) -> bool:
+    return mentions(value, known) or any(reads_data(value, data) for data in known)
+
+
+def _is_carried(load: BufferLoad, store: BufferStore, common: Sequence[Var]) -> bool:
+    """Whether iterations of loops around both may hand an element from one to another: no subscript alone tells them apart."""
+    pairs = list(zip(load.indices, store.indices, strict=True))
+    return any(not any(a is var and structural_equal(a, b) for a, b in pairs) for var in common)
+
+
+def _is_lane(var: Var, update: BufferStore, loads: Sequence[BufferLoad]) -> bool:
+    """Whether a loop goes along the last dimension of all that moves with it, the sum first."""
+    if update.indices[-1] is not var:
+        return False
+    others = [index for one in (update.indices, *(load.indices for load in loads)) for index in one[:-1]]
+    return not any(mentions(index, (var,)) for index in others)
+
+
+def _is_of(load: BufferLoad, update: BufferStore) -> bool:
+    return load.buffer is update.buffer and all(map(structural_equal, load.indices, update.indices))
+
+
+def _is_one_element(buffer: Buffer) -> bool:
+    return all(isinstance(extent, IntImm) and extent.value == 1 for extent in buffer.shape)
