@@ -83,6 +83,18 @@ def test_bits_are_the_same_however_it_is_scheduled(name: str) -> None:
     assert results[0] == results[1]
 
 
+def test_views_with_other_subscripts_are_the_array_too() -> None:
+    func = function("""\
+F = T.decl_buffer((64,), "float64", data=A.data)
+for i in range(8):
+    w = T.float64(0)
+    for j in range(i):
+        w += F[i * 8 + j] * x[j]
+    A[i, i] = w""")
+    assert len(sums_of_recurrences(func.body)) == 1
+    assert "T.fma" not in FuseMultiplyAdd()(func).script()
+
+
 def test_dot_products_stand_apart_too() -> None:
     func = function("for i in range(8):\n y[0] += x[i] * L[0, i]")
     assert len(sums_apart(func.body)) == 1 and not sums_of_recurrences(func.body)

@@ -115,6 +115,8 @@ def _uses(value: Expr, known: set[Var]) -> bool:
 
 def _is_carried(load: BufferLoad, store: BufferStore, common: Sequence[Var]) -> bool:
     """Whether iterations of loops around both may hand an element from one to another: no subscript alone tells them apart."""
+    if load.buffer is not store.buffer:  # a view of it, whose subscripts are others
+        return True
     pairs = list(zip(load.indices, store.indices, strict=True))
     return any(not any(a is var and structural_equal(a, b) for a, b in pairs) for var in common)
 
