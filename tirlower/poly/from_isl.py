@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 
-from tirlower.ir import Expr, Var, build, const
+from tirlower.ir import Expr, IntImm, Var, build, const
+from tirlower.ir.cancel import linear_difference, terms_of
 from tirlower.poly.isl import isl
 
 __all__ = ["ast_of", "expression_of", "from_ast", "function_of"]
@@ -85,8 +86,8 @@ def from_ast(expr: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
         return (build.logical_and if op == kinds.and_then else build.logical_or)(args[0], args[1])
     folds: dict[object, Callable[[Expr, Expr], Expr]] = {
         kinds.add: build.add, kinds.sub: build.sub, kinds.mul: build.mul, kinds.min: build.min_, kinds.max: build.max_,
-        kinds.div: build.floordiv, kinds.fdiv_q: build.floordiv, kinds.pdiv_q: build.floordiv,
-        kinds.pdiv_r: build.floormod, kinds.zdiv_r: build.floormod, kinds.eq: build.eq, kinds.le: build.le,
+        kinds.div: build.floordiv, kinds.fdiv_q: _quotient, kinds.pdiv_q: _quotient,
+        kinds.pdiv_r: _remainder, kinds.zdiv_r: _remainder, kinds.eq: build.eq, kinds.le: build.le,
         kinds.lt: build.lt, kinds.ge: build.ge, kinds.gt: build.gt, kinds["and_"]: build.logical_and,
         kinds["or_"]: build.logical_or,
     }  # fmt: skip
@@ -94,3 +95,41 @@ def from_ast(expr: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
     for arg in args[1:]:
         result = folds[op](result, arg)
     return result
+
+
+def _quotient(a: Expr, by: Expr) -> Expr:
+    """``floor(a / by)`` for a number ``by`` from 1 on."""
+    a, by = build.match_types(a, by)
+    assert isinstance(by, IntImm)
+    if _leads_down(a):  # as people write it: isl has `floor((2 - n) / 3)` where it means `-(n // 3)`
+        return build.sub(const(0, a.dtype), build.floordiv(_from(a, by.value - 1), by))
+    return build.floordiv(a, by)
+
+
+def _remainder(a: Expr, by: Expr) -> Expr:
+    """The remainder of the same division; isl makes ``a`` positive by multiples of ``by``, in its own way in each place."""
+    a, by = build.match_types(a, by)
+    assert isinstance(by, IntImm)
+    c = by.value
+    terms: dict[object, tuple[int, Expr]] = {}
+    constant = terms_of(a, 1, terms)
+    least = const(constant % c, a.dtype)
+    for factor, term in terms.values():
+        near = (factor + (c - 1) // 2) % c - (c - 1) // 2
+        least = build.add(least, build.mul(term, const(near, a.dtype)))
+    if _leads_down(least):
+        return build.sub(const(c - 1, a.dtype), build.floormod(_from(least, c - 1), by))
+    return build.floormod(linear_difference(least, const(0, a.dtype), always=True), by)
+
+
+def _leads_down(a: Expr) -> bool:
+    """Whether the first term of a sum, by name, is taken away."""
+    terms: dict[object, tuple[int, Expr]] = {}
+    terms_of(a, 1, terms)
+    moving = [(str(term), factor) for factor, term in terms.values() if factor]
+    return bool(moving) and min(moving)[1] < 0
+
+
+def _from(a: Expr, most: int) -> Expr:
+    """``most - a``."""
+    return linear_difference(const(most, a.dtype), a)
