@@ -203,6 +203,14 @@ FORMS: dict[str, Form] = {
                 C[vi, vj] = T.float32(0)
             C[vi, vj] += A[vi, vk] * B[vk, vj]
 """, _product),
+    "product, a block, one size": Form("A: N, N; B: N, N; C: N, N", """
+    for i, j, k in T.grid(N, N, N):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+""", _product),
     "product, a loop in a block": Form(PRODUCT, """
     for i, j in T.grid(M, N):
         with T.block("C"):

@@ -61,6 +61,19 @@ def test_no_size_is_known(form: str, dtype: str):
 
 
 @pytest.mark.parametrize(
+    ("form", "target"),
+    [
+        ("block", "llvm -num_threads=1"),
+        *(pytest.param(one, AVX2, marks=pytest.mark.nightly) for one in ("plain", "block")),
+    ],
+)
+def test_one_size_is_that_of_rows_columns_and_sums(form: str, target: str):
+    text = unknown(form).replace("M", "N").replace("K", "N")
+    found = of_any_size(text, [{"N": n} for n in (0, 1, 2, 3, 7, 13, 24, 65, 131)], target)
+    assert found.nests[0].recipe == "contraction of any size" and found.nests[0].exactness == "bitwise equal"
+
+
+@pytest.mark.parametrize(
     "form", ["block", *(pytest.param(form, marks=pytest.mark.nightly) for form in ("local", "perfect"))]
 )
 def test_rows_are_not_known(form: str):
