@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.checking import same_function
 from tests.schedule.stepping import refused, taken
 from tirlower.diagnostics import NotApplicable
@@ -91,6 +93,32 @@ def f(C: T.Buffer((9,), "int32"), X: T.Buffer((8,), "int32")):
 """,
         lambda sch: sch.decompose_reduction("C", "i"),
     )
+
+
+@pytest.mark.parametrize(
+    ("declaration", "value", "target"),
+    [
+        ('B = T.alloc_buffer((6, 10), "int32")', "1", "B"),
+        ("n = i * 2", "n", "C"),
+        ('D = T.decl_buffer((6, 10), "int32", data=C.data)', "1", "D"),
+    ],
+)
+def test_the_init_is_not_moved_to_where_what_it_uses_is_not_declared(declaration: str, value: str, target: str) -> None:
+    text = f"""
+def f(C: T.Buffer((6, 10), "int32")):
+    for i, j in T.grid(6, 10):
+        {declaration}
+        for k in range(3):
+            with T.block("sum"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    {target}[vi, vj] = {value}
+                {target}[vi, vj] = {target}[vi, vj] + vk
+        C[i, j] = {target}[i, j]
+"""
+    why = "what the init uses is declared inside of `j`"
+    refused(text, lambda sch: sch.decompose_reduction("sum", "j"), NotApplicable, why)
+    taken(text, lambda sch: sch.decompose_reduction("sum", "k"))
 
 
 def test_what_has_no_init_has_not_the_form() -> None:

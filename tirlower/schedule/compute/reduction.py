@@ -12,6 +12,7 @@ from tirlower.ir.functor import substitute
 from tirlower.ir.query import mentions
 from tirlower.ir.refresh import copy_var, refresh_binders
 from tirlower.ir.stmt import Block, For, ForKind, Stmt
+from tirlower.schedule.compute.moved import sees_all
 from tirlower.schedule.draft import Draft, Made, ValueStep
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.places import loops_at
@@ -49,6 +50,14 @@ def _make(step: Step) -> Made:
     init_block: Stmt = Block(f"{block.name}_init", iters, predicate, (), (), None, (), {}, init)
     assert isinstance(init_block, Block)
     init_block = with_regions(init_block)
+    sees_all(
+        step,
+        func,
+        site.steps,
+        place.steps,
+        init_block,
+        f"what the init uses is declared inside of `{loop.loop_var.name}`",
+    )
     nest: Stmt = init_block
     for one in reversed(used):
         bounds = Range(substitute(one.min, values), substitute(one.extent, values))
