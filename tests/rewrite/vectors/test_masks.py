@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
+from tirlower.interp import interpret
 from tirlower.ir import For, IfThenElse, Select, build
 from tirlower.ir.expr import BufferLoad
 from tirlower.ir.func import PrimFunc
@@ -165,3 +166,49 @@ def test_some_lane_of_a_mask() -> None:
     found = some_lane(mask)
     assert found is not None and str(found) == str(build.lt(n, n + 3))
     assert some_lane(T.Broadcast(n < 3, 8)) is None
+
+
+READ_ALWAYS = """
+@T.prim_func
+def f(p: T.int32, A: T.Buffer((5,), "int32"), C: T.Buffer((16,), "int32"), K: T.Buffer((2,), "int32")):
+    for j in T.vectorized(16):
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if A[p] + C[j] < 7:\n            C[j] = A[p] + C[j]",
+        "if C[j] < A[p] and C[j] > A[2]:\n            C[j] = A[p] * 2\n        else:\n            C[j] = A[p] - 1",
+        "C[j] = T.if_then_else(A[p] < C[j], A[p] + 1, C[j])",
+    ],
+)
+def test_a_load_that_the_condition_makes_for_all_lanes_needs_no_lane_under_it(body: str) -> None:
+    before = parse(READ_ALWAYS.format(body))
+    after = VectorizeLoop(predicate=True)(before)
+    assert lanes_in_turn(after) == 0 and ("T.Select" in after.script() or "predicate" in after.script())
+    for p in range(5):
+        results = [np.arange(16, dtype="int32") % 9 for _ in range(2)]
+        for func, C in zip((before, after), results, strict=True):
+            interpret(func, p, np.arange(5, dtype="int32") * 3, C, np.zeros(2, "int32"))
+        assert (results[0] == results[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("body", "p"),
+    [
+        ("if C[j] > 99:\n            C[j] = A[p]", 7),  # nothing reads it where no lane does
+        ("if C[j] > 99 and A[p] > 0:\n            C[j] = A[p]", 7),
+        ("if T.if_then_else(C[j] > 99, A[p], 0) > 0:\n            C[j] = A[p]", 7),
+        ("if C[j] < A[K[p]]:\n            K[0] = 100\n            C[j] = A[K[p]]", 1),  # another element by then
+        ("if C[j] > 99:\n            if A[p] < C[j]:\n                C[j] = A[p]", 7),
+        ("C[j] = T.if_then_else(C[j] > 99, A[p], C[j])", 7),
+    ],
+)
+def test_a_load_that_the_condition_may_leave_out_is_made_in_its_lanes_alone(body: str, p: int) -> None:
+    before = parse(READ_ALWAYS.format(body))
+    results = [np.arange(16, dtype="int32") % 9 for _ in range(2)]
+    for func, C in zip((before, VectorizeLoop(predicate=True)(before)), results, strict=True):
+        interpret(func, p, np.arange(5, dtype="int32") * 3, C, np.array([1, 2], "int32"))
+    assert (results[0] == results[1]).all()

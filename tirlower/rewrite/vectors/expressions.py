@@ -39,7 +39,7 @@ from tirlower.ir.node import Node
 from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each, may_divide_by_zero, nodes
 from tirlower.rewrite.scalar_overflow import analyzer_of
-from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of
+from tirlower.rewrite.vectors.masks import Masker, Scalarize, always_read, mask_of
 
 __all__ = ["ExprVectorizer", "depends_on"]
 
@@ -352,7 +352,8 @@ class ExprVectorizer(Dispatch[Expr, Expr, New]):
         if condition.dtype.lanes != args[0].dtype.lanes or op.dtype.is_vector:
             raise Scalarize("a choice between vectors that differs between lanes")
         t, f = (self.widen(old, new) for old, new in zip(op.args[1:], args[1:], strict=True))
-        t, f = Masker(condition).visit(t), Masker(Not(condition)).visit(f)
+        read = always_read(condition)
+        t, f = Masker(condition, read=read).visit(t), Masker(Not(condition), read=read).visit(f)
         # By the mask itself: LLVM sees that a masked load of the arm has left out the lanes that the other arm gives.
         return Select(condition, t, f, span=op.span)
 

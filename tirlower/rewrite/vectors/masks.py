@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tirlower.analysis.overflow import Wrapping
 from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.cancel import expr_key
 from tirlower.ir.expr import (
     LT,
     And,
@@ -19,6 +20,7 @@ from tirlower.ir.expr import (
     FloorDiv,
     FloorMod,
     Mod,
+    Or,
     Ramp,
     Select,
     const,
@@ -29,7 +31,7 @@ from tirlower.ir.op import Op, Purity
 from tirlower.ir.query import each
 from tirlower.ir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt
 
-__all__ = ["Masker", "Scalarize", "mask_of", "may_fault", "reads_memory", "some_lane"]
+__all__ = ["Masker", "Scalarize", "always_read", "mask_of", "may_fault", "reads_memory", "some_lane"]
 
 
 class Scalarize(Exception):
@@ -66,12 +68,36 @@ def some_lane(mask: Expr) -> Expr | None:
     return None
 
 
+def always_read(condition: Expr) -> frozenset[object]:
+    """The scalar loads, by their keys, that a vector condition evaluates for all lanes, whatever holds: they are inside of their buffers
+    where it was evaluated. Indices that read memory may have become others since; such loads are left out."""
+    found = set[object]()
+    stack = [condition]
+    while stack:
+        op = stack.pop()
+        if isinstance(op, (And, Or)):
+            stack.append(op.a)
+        elif isinstance(op, Select):
+            stack.append(op.condition)
+        elif isinstance(op, Call) and op.op is Op.get("tir.if_then_else"):
+            stack.append(op.args[0])
+        elif not (isinstance(op, BufferLoad) and op.predicate is not None):
+            stack += op.children()
+            if isinstance(op, BufferLoad) and not any(map(reads_memory, op.indices)):
+                found.add(_key(op))
+    return frozenset(found)
+
+
+def _key(load: BufferLoad) -> object:
+    return (id(load.buffer), *map(expr_key, load.indices))
+
+
 class Masker(Mutator):
     """Puts a mask on every vector access of a vectorized statement; raises :class:`Scalarize` where it cannot.
 
     ``own`` says of which stores and loads no other thread has the memory, and all lanes are inside of it: they need no mask.
     With ``in_some`` the statement will run where the mask has some lane: loads that do not depend on the lanes are what these
-    read. ``asks`` says whether anything rests on that. ``dead`` says at which indices of which buffers nothing ever
+    read. ``asks`` says whether anything rests on that. ``read`` are loads that certainly may run (:func:`always_read`). ``dead`` says at which indices of which buffers nothing ever
     looks at the other lanes: they hold what was computed with zeros.
     """
 
@@ -81,8 +107,10 @@ class Masker(Mutator):
         own: Callable[[Buffer, Expr], bool] | None = None,
         in_some: bool = False,
         dead: Callable[[Buffer, Expr], bool] = lambda buffer, index: False,
+        read: frozenset[object] = frozenset(),
     ) -> None:
         self.mask = mask
+        self.read = read
         self.own = own
         self.dead = dead
         self.fills = False
@@ -104,6 +132,8 @@ class Masker(Mutator):
     def visit_BufferLoad(self, op: BufferLoad) -> Expr:
         # A load that does not depend on the lanes may be outside its buffer where the condition holds for none.
         if not op.indices or not op.indices[-1].dtype.is_vector:
+            if self.read and _key(op) in self.read:
+                return op
             if not self.in_some:
                 raise Scalarize("a scalar load under a condition that differs between lanes")
             self.asks = True

@@ -49,7 +49,7 @@ from tirlower.rewrite.loop_nests import bounds_once, strips
 from tirlower.rewrite.options import option
 from tirlower.rewrite.vectors.dead_lanes import DeadLanes
 from tirlower.rewrite.vectors.expressions import ExprVectorizer, depends_on
-from tirlower.rewrite.vectors.masks import Masker, Scalarize, mask_of, reads_memory, some_lane
+from tirlower.rewrite.vectors.masks import Masker, Scalarize, always_read, mask_of, reads_memory, some_lane
 from tirlower.rewrite.vectors.memory import LaneAllocation
 from tirlower.rewrite.vectors.plain import gains_in_step
 
@@ -207,6 +207,7 @@ class _Vectorizer(Mutator):
     def _masked(self, op: IfThenElse, mask: Expr) -> Stmt:
         """Both branches for all lanes, every access of each under the mask of the lanes that take it."""
         done: list[Stmt] = []
+        read = always_read(mask)
         some = some_lane(mask) if self.own is not None else None
         bound = op.else_case is not None or reads_memory(mask)
         if bound:
@@ -218,7 +219,7 @@ class _Vectorizer(Mutator):
         def dead(buffer: Buffer, index: Expr) -> bool:
             return self.dead(buffer, index, op.condition, self.var)
 
-        masker = Masker(mask, self.own, some is not None, dead)
+        masker = Masker(mask, self.own, some is not None, dead, read)
         then = masker.visit(self.scope(op.then_case))
         if masker.asks and some is not None:
             if bound:
@@ -228,7 +229,7 @@ class _Vectorizer(Mutator):
             then = IfThenElse(some, then, span=op.span)
         done.append(then)
         if op.else_case is not None:
-            done.append(Masker(Not(mask)).visit(self.scope(op.else_case)))
+            done.append(Masker(Not(mask), read=read).visit(self.scope(op.else_case)))
         return as_scope(seq(*done))
 
     def visit_While(self, op: While) -> Stmt:
