@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tirlower.autoschedule.classify import Nest, elements_of, extent_of, same_for_all, strides_of
+from tirlower.autoschedule.points import point_of
 from tirlower.autoschedule.sizes import typical
 from tirlower.ir.expr import Call
 from tirlower.ir.query import has
@@ -100,8 +101,9 @@ def _dtype(statement: Statement) -> str:
 
 
 def written_seconds(nest: Nest, processor: Processor) -> float:
-    """The time of a nest as it is written. What stands in one loop with a sum that is kept in order is no vector either."""
-    summed = {one.loops[-1] for one in nest.statements if one.loops and _chained(one)}
+    """The time of a nest as it is written. What stands in one loop with a sum that is kept in order is no vector either, nor what
+    reads elements that one of the iterations writes."""
+    summed = {one.loops[-1] for one in nest.statements if one.loops and (_chained(one) or _waits(one))}
     total = 0.0
     for statement in nest.statements:
         cycles = cycles_of(statement, statement.loops, processor)
@@ -129,9 +131,14 @@ def is_triangle(nest: Nest) -> bool:
 
 def _is_vector(statement: Statement) -> bool:
     """Whether a statement runs in vectors along its innermost loop."""
-    if _chained(statement):
+    if _chained(statement) or _waits(statement):
         return False
     return all(strides_of(access).get(statement.loops[-1], 0) in (0, 1, -1) for access in statement.accesses)
+
+
+def _waits(statement: Statement) -> bool:
+    """Whether all iterations of the innermost loop around a statement read what one of them writes."""
+    return point_of((statement,), statement.loops[-1]) is not None
 
 
 def _chained(statement: Statement) -> bool:

@@ -49,7 +49,7 @@ class Verbs(Protocol):
     def reorder(self, *loops: LoopRV) -> None:
         """Put loops in an order."""
 
-    def loop_partition(self, loop: LoopRV, factors: Sequence[int | None]) -> list[LoopRV]:
+    def loop_partition(self, loop: LoopRV, factors: Sequence[int | str | None]) -> list[LoopRV]:
         """Cut the iterations of a loop into ranges."""
 
     def fission(self, loop: LoopRV, at: int | None = None) -> list[LoopRV]:

@@ -347,7 +347,9 @@ def fits(takes: Takes, value: object) -> bool:
             return integer
         case Takes.FLAG:
             return isinstance(value, bool)
-        case Takes.FACTOR | Takes.GAP:
+        case Takes.COUNT if isinstance(value, str):
+            return True
+        case Takes.FACTOR | Takes.COUNT | Takes.GAP:
             return value is None or integer or (isinstance(value, Expr) and value.dtype.is_integral)
         case Takes.TILES:
             return isinstance(value, (list, tuple)) and all(x is not None and fits(Takes.FACTOR, x) for x in value)

@@ -47,6 +47,7 @@ class Takes(enum.Enum):
     INTEGER = "an integer"
     FLAG = "True or False"
     FACTOR = "a factor: an integer, an expression or None"
+    COUNT = "a factor: an integer, an expression or its text, or None"
     VALUE = "a string, a number, or a list or dict of these"
     NAMES = "a list of names"
     STAGE = "a block, or a statement or nest that writes one buffer, or the name of one of them"

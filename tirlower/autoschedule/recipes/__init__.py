@@ -11,6 +11,7 @@ from tirlower.autoschedule.recipes.elementwise import ELEMENTWISE
 from tirlower.autoschedule.recipes.epilogue import EPILOGUE, UNKNOWN_EPILOGUE
 from tirlower.autoschedule.recipes.fallback import FALLBACK
 from tirlower.autoschedule.recipes.histogram import HISTOGRAM
+from tirlower.autoschedule.recipes.one_apart import ONE_APART
 from tirlower.autoschedule.recipes.permutation import PERMUTATION
 from tirlower.autoschedule.recipes.row_chain import ROW_CHAIN
 from tirlower.autoschedule.recipes.time_loop import TIME_LOOP
@@ -35,6 +36,7 @@ RECIPES: Final[tuple[AnyRecipe, ...]] = (
     TIME_LOOP,
     PERMUTATION,
     ELEMENTWISE,
+    ONE_APART,
     FALLBACK,
 )
 """All recipes; of two that are predicted to be as fast as each other the first one is taken."""

@@ -113,7 +113,7 @@ LOOP_PARTITION = Kind(
     "loop_partition",
     (
         Slot("loop", Takes.LOOP),
-        Slot("factors", Takes.FACTOR, many=True),
+        Slot("factors", Takes.COUNT, many=True),
         Slot("preserve_unit_iters", Takes.FLAG, default=True, attr=True),
     ),
     _rewrite,

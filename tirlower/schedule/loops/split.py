@@ -17,6 +17,7 @@ from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite import loop_nests
 from tirlower.schedule.annotations import shared_out
 from tirlower.schedule.bindings import forward_predicated, predicated, with_simple_bindings
+from tirlower.schedule.expressions import expression, names_at
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.loops.bounds import bounds_stay
 from tirlower.schedule.sites import Change, Edit, Forward
@@ -27,11 +28,14 @@ __all__ = ["SPLIT", "factors_of"]
 
 def factors_of(step: Step, dtype: str) -> list[Expr | None]:
     """The factors of a step as expressions; None for the one that is inferred."""
-    given = step["factors"]
+    given, site = step["factors"], step.site(step.handle("loop"))
     assert isinstance(given, (list, tuple))
     found: list[Expr | None] = []
     for factor in given:
         value = step.number(factor)
+        if isinstance(value, str):
+            value = expression(value, names_at(step.func(site), site.steps))
+            value = value.value if isinstance(value, IntImm) else value
         if value is None or value == -1:
             found.append(None)
         elif isinstance(value, int):
@@ -164,7 +168,7 @@ SPLIT = Kind(
     "split",
     (
         Slot("loop", Takes.LOOP),
-        Slot("factors", Takes.FACTOR, many=True),
+        Slot("factors", Takes.COUNT, many=True),
         Slot("preserve_unit_iters", Takes.FLAG, default=True, attr=True),
         Slot("disable_predication", Takes.FLAG, default=False, attr=True),
         Slot("names", Takes.NAMES, default=None, many=False, extra=True),

@@ -4,7 +4,6 @@ accesses in between redirected.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -35,7 +34,8 @@ from tirlower.poly.footprint import Footprint, times
 from tirlower.poly.scop import Access
 from tirlower.poly.verdict import Verdict
 from tirlower.schedule.draft import Draft, Made, mapped, with_headers
-from tirlower.schedule.places import blocks_at, headers, loads_in, loops_at, statements_at, using
+from tirlower.schedule.expressions import expression, names_at, parts_of
+from tirlower.schedule.places import blocks_at, headers, loads_in, loops_at, using
 from tirlower.schedule.regions import with_regions
 from tirlower.schedule.sites import Change, Steps
 from tirlower.schedule.step import Step
@@ -47,7 +47,6 @@ __all__ = [
     "box_of",
     "buffer_named",
     "copy_nest",
-    "expressions",
     "no_pointers",
     "redirect",
     "stage",
@@ -438,61 +437,11 @@ def window_of(step: Step, func: PrimFunc, path: Steps, text: str) -> tuple[str, 
     name, _, rest = text.partition("[")
     if not rest:
         return text, []
-    names = {loop.loop_var.name: loop.loop_var for _, loop in loops_at(func, path)}
-    names |= {param.name: param for param in func.params if param.dtype.is_integral}
-    for stmt in statements_at(func, path):
-        for child in getattr(stmt[1], "iters", ()):
-            names[child.var.name] = child.var
+    names = names_at(func, path)
     made: list[Range] = []
-    for part in _parts(rest.rstrip().removesuffix("]")):
+    for part in parts_of(rest.rstrip().removesuffix("]")):
         low, found, width = part.partition(":+")
         if not found:
             raise BadArgument(f"{part!r} is no window", help='write "C[i0*8:+8, j0*32:+32]"')
-        made.append(Range(_expression(low, names), _expression(width, names)))
+        made.append(Range(expression(low, names), expression(width, names)))
     return name.strip(), made
-
-
-def _parts(text: str) -> list[str]:
-    parts, depth, last = [], 0, 0
-    for at, letter in enumerate(text):
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and not depth:
-            parts.append(text[last:at])
-            last = at + 1
-    return [*parts, text[last:]]
-
-
-def expressions(text: str, names: dict[str, Var]) -> list[Expr]:
-    """Expressions that commas part: ``"m, n // 2"``. Raises :class:`BadArgument`."""
-    return [_expression(part, names) for part in _parts(text)]
-
-
-def _expression(text: str, names: dict[str, Var]) -> Expr:
-    """An expression over loops and sizes: sums, products, quotients, remainders."""
-
-    def visit(op: ast.expr) -> Expr:
-        if isinstance(op, ast.Constant) and isinstance(op.value, int):
-            return const(op.value, "int32")
-        if isinstance(op, ast.Name) and op.id in names:
-            return names[op.id]
-        if isinstance(op, ast.UnaryOp) and isinstance(op.op, ast.USub):
-            return build.sub(0, visit(op.operand))
-        if isinstance(op, ast.BinOp) and type(op.op) in _OPERATIONS:
-            return _OPERATIONS[type(op.op)](visit(op.left), visit(op.right))
-        raise BadArgument(
-            f"{ast.unparse(op)!r} is no expression over the loops around: {', '.join(names) or 'there are none'}"
-        )
-
-    try:
-        return visit(ast.parse(text.strip(), mode="eval").body)
-    except SyntaxError as error:
-        raise BadArgument(f"{text!r} is no expression") from error
-
-
-_OPERATIONS: dict[type, Callable[[Expr, Expr], Expr]] = {
-    ast.Add: build.add,
-    ast.Sub: build.sub,
-    ast.Mult: build.mul,
-    ast.FloorDiv: build.floordiv,
-    ast.Mod: build.floormod,
-}

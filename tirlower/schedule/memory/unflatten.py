@@ -14,9 +14,10 @@ from tirlower.ir.query import each
 from tirlower.ir.stmt import AllocBuffer, AllocConst, Block, BufferStore, DeclBuffer, Seq, Stmt, seq
 from tirlower.poly.verdict import PROVED, Verdict
 from tirlower.rewrite.fact_mutator import FactMutator
+from tirlower.schedule.expressions import expressions
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.lookups import function_of
-from tirlower.schedule.memory.staging import buffer_named, expressions
+from tirlower.schedule.memory.staging import buffer_named
 from tirlower.schedule.sites import Change, Edit, Forward, Site
 from tirlower.schedule.step import Step
 
