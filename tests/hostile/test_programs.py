@@ -12,9 +12,9 @@ from tests.sampling import by_day
 RUNS = [
     run
     for program in sorted(PROGRAMS.glob("*.py"))
-    for run in by_day((program, part) for part in range(parts_of(program)))
+    for run in by_day(((program, part) for part in range(parts_of(program))), 3)
 ]
-"""Each program, and of one that has many parts every second one by day."""
+"""Each program, and of one that has many parts every third one by day."""
 
 
 @pytest.mark.parametrize(("program", "part"), RUNS, ids=lambda value: getattr(value, "stem", value))
