@@ -457,10 +457,20 @@ def _scratch(p: Nests) -> list[str]:
 
 def _relax(p: Nests) -> list[str]:
     ((i, n), (j, _), (k, _)) = p.loops("n", "n", "n")
-    a, size = p.array("n", "n"), p.bound(n)
-    through = f"{a}[{i}, {k}] + {a}[{k}, {j}]"
-    return [f"for {k} in range({size}):", f"    for {i} in range({size}):", f"        for {j} in range({size}):",
-            f"            {a}[{i}, {j}] = {p.rng.choice(('T.min', 'T.max'))}({a}[{i}, {j}], {through})"]  # fmt: skip
+    a, size, rng = p.array("n", "n"), p.bound(n), p.rng
+    first = rng.choice(("", "", "1, ", f"{k}, "))
+    to = f"{a}[{i}, {j}]"
+    by = rng.choice((f"{a}[{k}, {j}]", f"{a}[{k}, {j}]", to))
+    through = f"{a}[{i}, {rng.choice((k, k, k, '0', f'{size} - 1', f'{size} - 1 - {k}'))}] {rng.choice('++-*')} {by}"
+    update = [f"{to} = {rng.choice(('T.min', 'T.max'))}({to}, {through})"]
+    if rng.random() < 0.4:
+        update = [f"if {through} {rng.choice('<>')} {to}:", f"    {to} = {through}"]
+    elif rng.random() < 0.3:
+        update = [f"{to} = {rng.choice((f'{to} - ', ''))}{through}"]
+    skipped = [f"if {i} != {k}:"] if rng.random() < 0.2 else []
+    deep = "    " * len(skipped)
+    return [f"for {k} in range({size}):", f"    for {i} in range({size}):", *("        " + one for one in skipped),
+            f"        {deep}for {j} in range({first}{size}):", *(f"            {deep}{one}" for one in update)]  # fmt: skip
 
 
 def _sweeps(p: Nests) -> list[str]:
@@ -473,7 +483,7 @@ def _sweeps(p: Nests) -> list[str]:
     return [f"for t{p.fresh} in range({p.rng.randrange(1, 4)}):", *("    " + line for one in steps for line in one)]
 
 
-SERIAL = (_solve, _factor, _factor, _scratch, _relax, _sweeps)
+SERIAL = (_solve, _factor, _factor, _scratch, _relax, _relax, _sweeps)
 """Loops that hand values from one iteration to the next, around others that do not."""
 
 
