@@ -1,6 +1,6 @@
 """``python -m bench [SECTION]... [--only WORD]...``: the tables that are named, of :data:`SECTIONS`; all without arguments.
 
-``--only`` chooses kernels of ``by_hand`` and of ``rows``, by a class or a part of their names, and of ``forms``, ``corpus`` and ``tuning``, by a part.
+``--only`` chooses kernels of ``by_hand`` and of ``rows``, by a class or a part of their names, and of ``forms``, ``textbook``, ``corpus`` and ``tuning``, by a part.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import sys
 
 SECTIONS = (
-    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "rows", "forms", "corpus", "tuning", "graph", "schedule", "launches", "gpu"
+    "calls", "compile", "passes", "kernels", "analyses", "families", "threads", "memory", "vectors", "by_hand", "rows", "forms", "textbook", "corpus", "tuning", "graph", "schedule", "launches", "gpu"
 )  # fmt: skip
 
 
@@ -44,6 +44,7 @@ def main(chosen: list[str]) -> int:
         memory,
         passes,
         schedule,
+        textbook,
         threads,
         tuning,
         vectors,
@@ -77,6 +78,8 @@ def main(chosen: list[str]) -> int:
         print(rows(only), "\n")
     if "forms" in chosen:
         print(forms.report(only), "\n")
+    if "textbook" in chosen:
+        print(textbook.report(only), "\n")
     if "corpus" in chosen:
         print(corpus.report(only), "\n")
     if "tuning" in chosen:

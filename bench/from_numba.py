@@ -12,7 +12,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +63,17 @@ SIGNATURES: dict[str, dict[str, str]] = {
 """The types that each kernel's signature states."""
 
 
-def definitions() -> dict[str, tuple[ast.FunctionDef, str]]:
-    """The kernels' syntax trees and texts by name."""
-    text = KERNELS.read_text()
+def definitions(kernels: Path = KERNELS) -> dict[str, tuple[ast.FunctionDef, str]]:
+    """The syntax trees and texts of a file's kernels by name."""
+    text = kernels.read_text()
     nodes = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     return {node.name: (node, ast.get_source_segment(text, node) or "") for node in nodes}
 
 
-def prim_func_text(name: str) -> str:
+def prim_func_text(name: str, kernels: Path = KERNELS, signatures: Mapping[str, Mapping[str, str]] = SIGNATURES) -> str:
     """A kernel with the decorator and the signature of a prim func."""
-    node, text = definitions()[name]
-    types = dict(SIGNATURES[name])
+    node, text = definitions(kernels)[name]
+    types = dict(signatures[name])
     returns = types.pop("return", None)
     params = [arg.arg for arg in node.args.args]
     assert params == list(types), f"the signature of {name} states {list(types)}, the kernel has {params}"
@@ -83,18 +83,18 @@ def prim_func_text(name: str) -> str:
     return f"@T.prim_func\ndef {name}({', '.join(stated)}){f' -> {returns}' if returns else ''}:\n{body}\n"
 
 
-def prim_func(name: str) -> PrimFunc:
+def prim_func(name: str, kernels: Path = KERNELS, signatures: Mapping[str, Mapping[str, str]] = SIGNATURES) -> PrimFunc:
     """A kernel as a prim func."""
-    made = parse(prim_func_text(name), {"math": math, "np": np})
+    made = parse(prim_func_text(name, kernels, signatures), {"math": math, "np": np})
     assert isinstance(made, PrimFunc)
     return made
 
 
-def plain_python(name: str) -> Callable[..., Any]:
+def plain_python(name: str, kernels: Path = KERNELS) -> Callable[..., Any]:
     """A kernel as Python runs it, without Numba."""
-    _, text = definitions()[name]
+    _, text = definitions(kernels)[name]
     scope: dict[str, Any] = {"math": math, "np": np}
-    exec(compile(text, str(KERNELS), "exec"), scope)
+    exec(compile(text, str(kernels), "exec"), scope)
     found: Callable[..., Any] = scope[name]
     return found
 

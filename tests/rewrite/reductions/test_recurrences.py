@@ -17,12 +17,17 @@ RECURRENCES = {
     "solve": "for i in range(8):\n for j in range(i):\n  x[i] -= L[i, j] * x[j]",
     "from below": "for i in range(8):\n for j in range(i + 1, 8):\n  x[i] = x[i] + x[j] * L[i, j]",
     "factor": "for i in range(8):\n for j in range(i):\n  for k in range(j):\n   A[i, j] -= A[i, k] * A[j, k]",
+    "row": "for i in range(8):\n for j in range(i):\n  for k in range(j):\n   A[i, j] -= A[i, k] * A[k, j]",
+    "whole row": "for i, j in T.grid(8, 8):\n for k in range(T.min(i, j)):\n  A[i, j] -= A[i, k] * A[k, j]",
     "scalar": "for i in range(8):\n w = y[i]\n for j in range(i):\n  w -= L[i, j] * x[j]\n x[i] = w / L[i, i]",
     "through a name": "for i in range(8):\n w = T.float64(0)\n for j in range(i):\n  w += L[i, j] * x[j]\n v: T.let[T.float64] = w + 1.0\n x[i] = v",
     "through scalars": "for i in range(1, 8):\n w = T.float64(0)\n for j in range(i):\n  w += L[i, j] * x[i - j - 1]\n v = T.float64(2)\n if w > 0.0:\n  v = w\n for j in range(i):\n  x[j] = x[j] * v",
 }  # fmt: skip
 OTHERS = {
-    "lanes": "for i in range(8):\n for j in range(i):\n  for k in range(j):\n   A[i, j] -= A[i, k] * A[k, j]",
+    "lanes": "for i in range(8):\n for j in range(i, 8):\n  for k in range(i):\n   A[i, j] -= A[i, k] * A[k, j]",
+    "lanes behind": "for i in range(4):\n for j in range(i + 1, 8):\n  for k in range(1, i + 1):\n   A[i, j] -= A[i, k] * A[k, j]",
+    "k outside": "for k, i in T.grid(8, 8):\n for j in range(8):\n  A[i, j] -= A[i, k] * A[k, j]",
+    "another row": "for i, j in T.grid(7, 8):\n for k in range(8):\n  A[i, j] -= A[i + 1, k] * A[k, j]",
     "another array": "for i in range(8):\n for j in range(i):\n  x[i] -= L[i, j] * y[j]",
     "stored elsewhere": "for i in range(8):\n for j in range(i):\n  x[i] -= L[i, j] * y[j]\nfor i in range(8):\n y[i] = x[i]",
     "its own row": "for i in range(8):\n w = T.float64(0)\n for k in range(8):\n  w += A[i, k] * y[k]\n A[i, 0] = w",

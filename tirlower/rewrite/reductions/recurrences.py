@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
+from tirlower.ir import build
 from tirlower.ir.buffer import Buffer
+from tirlower.ir.cancel import linear_difference
 from tirlower.ir.expr import BufferLoad, Expr, IntImm, Mul, Var
 from tirlower.ir.query import each, has, mentions, reads_data, statements
 from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, For, Stmt, While
@@ -22,8 +24,8 @@ _LOOPS: Final = (For, While)
 _MOST: Final = 256
 """Statements of a nest that is looked at: in one of many, others are there to be done meanwhile."""
 
-_Placed: TypeAlias = "tuple[BufferStore | Bind, tuple[Var, ...]]"
-"""A statement, and the variables of the loops around it."""
+_Placed: TypeAlias = "tuple[BufferStore | Bind, tuple[For, ...]]"
+"""A statement, and the loops around it, the outermost first."""
 
 
 def sums_apart(body: Stmt) -> list[Expr]:
@@ -36,7 +38,7 @@ def sums_of_recurrences(body: Stmt) -> list[Expr]:
     ``x[i] -= L[i, j] * x[j]``. A sum in a scalar goes where what is computed from it is stored.
 
     One in the array itself, next to which lanes of a vector could have theirs (``A[i, j] -= A[i, k] * A[k, j]``, along j), is none:
-    the others are there to be done meanwhile.
+    the others are there to be done meanwhile. They are not where k reaches those lanes.
 
     >>> from tirlower.script import parse
     >>> func = parse('''
@@ -44,9 +46,10 @@ def sums_of_recurrences(body: Stmt) -> list[Expr]:
     ...     for i in range(8):
     ...         for j in range(i):
     ...             x[i] -= L[i, j] * x[j]
-    ...     for i, j in T.grid(8, 8):
-    ...         for k in range(j):
-    ...             A[i, j] -= A[i, k] * A[k, j]
+    ...     for i in range(8):
+    ...         for j in range(i, 8):
+    ...             for k in range(i):
+    ...                 A[i, j] -= A[i, k] * A[k, j]
     ... ''')
     >>> print(*sums_of_recurrences(func.body))
     x[i] - L[i, j] * x[j]
@@ -66,33 +69,34 @@ def sums_of_recurrences(body: Stmt) -> list[Expr]:
     return found
 
 
-def _placed(stmt: Stmt, around: tuple[Var, ...]) -> Iterator[_Placed]:
+def _placed(stmt: Stmt, around: tuple[For, ...]) -> Iterator[_Placed]:
     if isinstance(stmt, (BufferStore, Bind)):
         yield stmt, around
     elif isinstance(stmt, For):
-        around = (*around, stmt.loop_var)
+        around = (*around, stmt)
     for inner in stmt.children():
         if isinstance(inner, Stmt):
             yield from _placed(inner, around)
 
 
-def _reads_where_it_goes(update: BufferStore, around: tuple[Var, ...], placed: Sequence[_Placed]) -> bool:
+def _reads_where_it_goes(update: BufferStore, around: tuple[For, ...], placed: Sequence[_Placed]) -> bool:
     """Whether what an update adds reads what another iteration stores the sum to."""
     loads = [load for load in each(BufferLoad, update.value) if not _is_of(load, update)]
     if not _is_one_element(update.buffer):
-        if any(_is_lane(var, update, loads) for var in around):
+        if any(_is_lane(loop, update, loads, around[at + 1 :]) for at, loop in enumerate(around)):
             return False
         ends = [(update, around)]
     else:
         ends = list(_ends(update, placed))
     return any(
-        load.buffer.data is store.buffer.data and _is_carried(load, store, [var for var in around if var in others])
+        load.buffer.data is store.buffer.data
+        and _is_carried(load, store, [loop.loop_var for loop in around if loop in others])
         for store, others in ends
         for load in loads
     )
 
 
-def _ends(update: BufferStore, placed: Sequence[_Placed]) -> Iterator[tuple[BufferStore, tuple[Var, ...]]]:
+def _ends(update: BufferStore, placed: Sequence[_Placed]) -> Iterator[tuple[BufferStore, tuple[For, ...]]]:
     """The stores of what is computed from a scalar to arrays, through other scalars and names."""
     known: set[Var] = {update.buffer.data}
     before = 0
@@ -121,12 +125,29 @@ def _is_carried(load: BufferLoad, store: BufferStore, common: Sequence[Var]) -> 
     return any(not any(a is var and structural_equal(a, b) for a, b in pairs) for var in common)
 
 
-def _is_lane(var: Var, update: BufferStore, loads: Sequence[BufferLoad]) -> bool:
-    """Whether a loop goes along the last dimension of all that moves with it, the sum first."""
+def _is_lane(loop: For, update: BufferStore, loads: Sequence[BufferLoad], inside: Sequence[For]) -> bool:
+    """Whether a loop goes along the last dimension of all that moves with it, the sum first, and no loop inside of it through the sums
+    of other iterations."""
+    var = loop.loop_var
     if update.indices[-1] is not var:
         return False
     others = [index for one in (update.indices, *(load.indices for load in loads)) for index in one[:-1]]
-    return not any(mentions(index, (var,)) for index in others)
+    return not any(mentions(index, (var,)) for index in others) and not any(
+        _is_row_of(load, update) and load.indices[-1] is one.loop_var and not _is_behind(loop, one)
+        for one in inside
+        for load in loads
+    )
+
+
+def _is_row_of(load: BufferLoad, update: BufferStore) -> bool:
+    """Whether a load is of the row that a sum is in."""
+    return load.buffer is update.buffer and all(map(structural_equal, load.indices[:-1], update.indices[:-1]))
+
+
+def _is_behind(loop: For, inner: For) -> bool:
+    """Whether a loop begins where one inside of it ends, or further on."""
+    past = linear_difference(build.add(inner.min, inner.extent), loop.min, always=True)
+    return isinstance(past, IntImm) and past.value <= 0
 
 
 def _is_of(load: BufferLoad, update: BufferStore) -> bool:
