@@ -53,9 +53,13 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     "triangular_product": Algorithm({"lower": SQUARE, "b": _array("n", "m"), "c": _array("n", "m")}),
     "shortest_paths": Algorithm({"length": _array("n", "n", dtype="int32")}),
     "reachable": Algorithm({"edge": _array("n", "n", dtype="uint8")}),
-    "common_subsequence": Algorithm({"s": INTS, "t": INTS, "length": _array("n + 1", "n + 1", dtype="int32")}, large=600),
+    "common_subsequence": Algorithm(
+        {"s": INTS, "t": INTS, "length": _array("n + 1", "n + 1", dtype="int32")}, large=600
+    ),
     "knapsack": Algorithm({"weight": INTS, "worth": INTS, "best": _array("c", dtype="int32")}),
-    "parenthesize": Algorithm({"size": _array("n + 1", dtype="int32"), "cost": _array("n", "n", dtype="int32")}, large=160),
+    "parenthesize": Algorithm(
+        {"size": _array("n + 1", dtype="int32"), "cost": _array("n", "n", dtype="int32")}, large=160
+    ),
     "diffuse": Algorithm({"steps": STEPS, "u": _array("m", "n"), "v": _array("m", "n")}),
     "relax_in_place": Algorithm({"steps": STEPS, "u": SQUARE}),
     "power_iteration": Algorithm({"steps": STEPS, "a": SQUARE, "x": LINE, "y": LINE}),
@@ -76,7 +80,12 @@ def in_python(name: str) -> Callable[..., Any]:
 def arguments(name: str, side: int) -> list[Any]:
     """Arguments of a size: matrices that can be factored, numbers that stay in their types."""
     rng, made = np.random.default_rng(side), []
-    extents = {"n": side, "m": side - 1 if name == "triangular_product" else side + 5, "n + 1": side + 1, "c": 20 * side}
+    extents = {
+        "n": side,
+        "m": side - 1 if name == "triangular_product" else side + 5,
+        "n + 1": side + 1,
+        "c": 20 * side,
+    }
     for kind in ALGORITHMS[name].types.values():
         if kind == STEPS:
             made.append(4)
