@@ -92,8 +92,9 @@ STRIDES_APART = "tir.strides_apart"
 whose strides come with the call, it is checked that no two subscripts name one element."""
 
 SUMS_APART = "tir.sums_apart"
-"""On a function: whether the sums of its updates stay apart from their products, all (True) or none (False). Without it
-FuseMultiplyAdd decides by the nests that they are in, which a function whose loops were changed may have no more."""
+"""On a function: whether the sums of its updates stay apart from their products, all (True) or none (False), or those that go to
+some memory, by its name (``(("A", False), ("x", True))``). Without it, and of other memory, FuseMultiplyAdd decides by the nests that
+they are in, which a function whose loops were changed may have no more."""
 
 TILE_PRODUCT = "tir.tile_product"
 """On a loop, when true: with the loops in it, it is a product of two small matrices that is added to a third one, of a size that

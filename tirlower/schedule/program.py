@@ -7,7 +7,7 @@ from tirlower.ir.expr import IntImm
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.poly.in_place import in_place
 from tirlower.rewrite.reductions.chains import sums_of_updates
-from tirlower.rewrite.reductions.recurrences import sums_apart
+from tirlower.rewrite.reductions.recurrences import apart_by_memory, sums_apart
 from tirlower.schedule.state import Record, State
 
 __all__ = ["program_of"]
@@ -52,6 +52,8 @@ def _as_written(func: PrimFunc, origin: PrimFunc | None) -> PrimFunc:
         of = {id(operation) in apart for operation in sums}
         if len(of) == 1:
             func = func.with_attr(SUMS_APART, of.pop())
+        elif of:
+            func = func.with_attr(SUMS_APART, tuple(sorted(apart_by_memory(origin.body).items())))
     return func
 
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import tirlower as tl
+from tests.autoschedule.scheduled import planned
+from tirlower.ir import structural_equal
 from tirlower.ir.func import PrimFunc
-from tirlower.rewrite.reductions.recurrences import sums_apart, sums_of_recurrences
+from tirlower.rewrite.reductions.recurrences import apart_by_memory, sums_apart, sums_of_recurrences
 from tirlower.script import parse
 from tirlower.transforms import FuseMultiplyAdd
 
@@ -103,3 +105,40 @@ for i in range(8):
 def test_dot_products_stand_apart_too() -> None:
     func = function("for i in range(8):\n y[0] += x[i] * L[0, i]")
     assert len(sums_apart(func.body)) == 1 and not sums_of_recurrences(func.body)
+
+
+MIXED = """
+def f(A: T.Buffer((64, 64), "float64"), x: T.Buffer((64,), "float64")):
+    for k, i, j in T.grid(64, 64, 64):
+        A[i, j] = A[i, j] - A[i, k] * A[k, j]
+    for i in range(64):
+        for j in range(i):
+            x[i] -= A[i, j] * x[j]
+"""
+
+
+def test_sums_of_both_kinds_in_one_function_are_told_by_the_memory_that_they_go_to() -> None:
+    func = parse(MIXED)
+    assert apart_by_memory(func.body) == {"A": False, "x": True}
+    rng = np.random.default_rng(2)
+    start = rng.random((64, 64)) * 0.1 + np.eye(64), rng.random(64)
+    results = []
+    for schedule in ("none", "auto"):
+        kernel = tl.build(func, "llvm -num_threads=1", schedule=schedule)
+        if schedule == "auto":
+            made = planned(MIXED, "llvm -num_threads=1").function
+            assert kernel.report().nests[0].recipe == "one iteration apart"
+            assert made.attrs["tir.sums_apart"] == (("A", False), ("x", True))
+            assert structural_equal(parse(made.script()), made)
+        arrays = [array.copy() for array in start]
+        kernel(*arrays)
+        results.append([array.tobytes() for array in arrays])
+    assert results[0] == results[1]
+
+
+def test_all_sums_into_the_memory_of_a_recurrence_are_rounded_alike() -> None:
+    first = "for i in range(8):\n for j in range(i):\n  for k in range(j):\n   A[i, j] -= A[i, k] * A[k, j]"
+    second = "for i in range(8):\n for j in range(i, 8):\n  for k in range(i):\n   A[i, j] -= A[i, k] * A[k, j]"
+    func = function(f"{first}\n{second}")
+    assert len(sums_of_recurrences(func.body)) == 1 and len(sums_apart(func.body)) == 2
+    assert not sums_apart(function(second).body)

@@ -18,7 +18,7 @@ from tirlower.ir.stmt import AllocBuffer, Bind, BufferStore, For, Stmt, While
 from tirlower.ir.structural import structural_equal
 from tirlower.rewrite.reductions.chains import carried_by_all_loops, sums_of_updates
 
-__all__ = ["sums_apart", "sums_of_recurrences"]
+__all__ = ["apart_by_memory", "sums_apart", "sums_of_recurrences"]
 
 _LOOPS: Final = (For, While)
 _MOST: Final = 256
@@ -29,8 +29,29 @@ _Placed: TypeAlias = "tuple[BufferStore | Bind, tuple[For, ...]]"
 
 
 def sums_apart(body: Stmt) -> list[Expr]:
-    """The operations of sums that stay apart from their products: what waits for them, waits for them alone."""
-    return [*carried_by_all_loops(body), *sums_of_recurrences(body)]
+    """The operations of sums that stay apart from their products: what waits for them, waits for them alone.
+
+    Where one is of a recurrence, all that go to its memory are: loops that were changed are then told by what they write.
+    """
+    apart = {id(op): op for op in sums_of_recurrences(body)}
+    into: dict[Var, list[Expr]] = {}
+    for store in statements(body) if apart else ():
+        if isinstance(store, BufferStore):
+            into.setdefault(store.buffer.data, []).extend(sums_of_updates(store))
+    for sums in into.values():
+        if any(id(one) in apart for one in sums):
+            apart.update((id(op), op) for op in sums)
+    return [*carried_by_all_loops(body), *apart.values()]
+
+
+def apart_by_memory(body: Stmt) -> dict[str, bool]:
+    """Whether the sums that go to memory of a name stay apart from their products; of two pieces of one name, where they agree."""
+    apart = set(map(id, sums_apart(body)))
+    found: dict[str, set[bool]] = {}
+    for store in statements(body):
+        if isinstance(store, BufferStore):
+            found.setdefault(store.buffer.data.name, set()).update(id(op) in apart for op in sums_of_updates(store))
+    return {name: said.pop() for name, said in found.items() if len(said) == 1}
 
 
 def sums_of_recurrences(body: Stmt) -> list[Expr]:

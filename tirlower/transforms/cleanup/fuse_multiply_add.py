@@ -15,7 +15,7 @@ from tirlower.ir.expr import Add, Broadcast, Call, Expr, FloatImm, Let, Mul, Sub
 from tirlower.ir.func import IRModule, PrimFunc
 from tirlower.ir.functor import Mutator
 from tirlower.ir.op import GlobalVar, Op, Purity
-from tirlower.ir.query import each, may_divide_by_zero
+from tirlower.ir.query import each, may_divide_by_zero, statements
 from tirlower.ir.stmt import BufferStore, For, ForKind, Stmt
 from tirlower.rewrite.base import ModulePass
 from tirlower.rewrite.context import PassContext
@@ -75,9 +75,19 @@ class _Fuser(Mutator):
     def rewritten(self, func: PrimFunc) -> PrimFunc:
         """A function."""
         said = func.attrs.get(SUMS_APART)
-        apart = sums_apart(func.body) if said is None else sums_of_updates(func.body) if said else []
-        self.free.update(map(id, apart))
+        if isinstance(said, (tuple, list)):
+            self._by_memory(func, dict(said))
+        else:
+            apart = sums_apart(func.body) if said is None else sums_of_updates(func.body) if said else []
+            self.free.update(map(id, apart))
         return func.with_body(self.visit(func.body))
+
+    def _by_memory(self, func: PrimFunc, said: dict[str, bool]) -> None:
+        """Note which sums stay apart, where the function says it of the memory that they go to."""
+        self.free.update(map(id, sums_apart(func.body)))
+        for store in statements(func.body):
+            if isinstance(store, BufferStore) and (apart := said.get(store.buffer.data.name)) is not None:
+                (self.free.update if apart else self.free.difference_update)(map(id, sums_of_updates(store)))
 
     def visit_expr(self, root: Expr) -> Expr:
         if root.is_leaf:
@@ -157,7 +167,7 @@ class FuseMultiplyAdd(ModulePass):
     generation fuses what it has made of them. One or two sums that a nest carries in elements which no loop changes or begins anew (a dot product) stay apart, and
     so do sums whose products read the array that they go to (a triangular solve): their additions wait for each other,
     whatever the order of the loops, and take a cycle or two less than fused ones do; the
-    attribute ``tir.sums_apart`` of a function says it of all of its updates. Where operands act, or more than one may fail, they keep their order.
+    attribute ``tir.sums_apart`` of a function says it of all of its updates, or of those of some memory, by name. Where operands act, or more than one may fail, they keep their order.
 
     So it is decided by the expression alone what is fused: loops over it may be split, exchanged, unrolled and vectorized
     without another bit in the results. Runs first, before any pass could rewrite expressions, but for
