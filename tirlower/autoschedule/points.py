@@ -24,7 +24,7 @@ def point_of(statements: Iterable[Statement], loop: Loop) -> Expr | None:
     ...     for j in range(9):
     ...         C[0, j] = C[0, j] + C[0, k - 1]
     ... '''))
-    >>> point_of(nest.statements, nest.loops[0])
+    >>> print(point_of(nest.statements, nest.loops[0]))
     k - 1
     """
     accesses = [access for statement in statements for access in statement.accesses]

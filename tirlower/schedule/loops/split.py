@@ -168,7 +168,7 @@ SPLIT = Kind(
     "split",
     (
         Slot("loop", Takes.LOOP),
-        Slot("factors", Takes.COUNT, many=True),
+        Slot("factors", Takes.FACTOR, many=True),
         Slot("preserve_unit_iters", Takes.FLAG, default=True, attr=True),
         Slot("disable_predication", Takes.FLAG, default=False, attr=True),
         Slot("names", Takes.NAMES, default=None, many=False, extra=True),
@@ -177,7 +177,7 @@ SPLIT = Kind(
     """Split a loop into a nest of loops with the same iterations in the same order; always legal.
 
     ``factors``: how often each of the new loops runs, the outermost first; one of them may be None, and is what the
-    others leave. A factor is a number, an expression, or its text over sizes and loops around: ``"n // 4"``. Where the product is not the extent, a condition leaves out what is too much: in the predicates of
+    others leave. Where the product is not the extent, a condition leaves out what is too much: in the predicates of
     blocks, else in an ``if``. ``preserve_unit_iters=False`` takes loops of one iteration out of bindings;
     ``disable_predication=True`` is taken where no condition is needed, or on your word. ``names``: of the new loops, instead of ``i_0``,
     ``i_1`` …. Returns the new loops.
