@@ -67,6 +67,10 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
 """The algorithms, by the names of their functions."""
 
 
+TABLES: Final = frozenset({("common_subsequence", "length"), ("knapsack", "best"), ("parenthesize", "cost")})
+"""The arrays of dynamic programs, which begin at 0."""
+
+
 def of_any_size(name: str) -> PrimFunc:
     """An algorithm as a prim func."""
     return prim_func(name, KERNELS, {name: one.types for name, one in ALGORITHMS.items()})
@@ -86,7 +90,7 @@ def arguments(name: str, side: int) -> list[Any]:
         "n + 1": side + 1,
         "c": 20 * side,
     }
-    for kind in ALGORITHMS[name].types.values():
+    for parameter, kind in ALGORITHMS[name].types.items():
         if kind == STEPS:
             made.append(4)
             continue
@@ -96,12 +100,12 @@ def arguments(name: str, side: int) -> list[Any]:
             value = rng.random(shape) + 0.1
             if len(shape) == 2 and shape[0] == shape[1]:
                 value = value + value.T + 3 * side * np.eye(len(value))
+        elif (name, parameter) in TABLES:
+            value = np.zeros(shape)
         else:
             value = rng.integers(1, 20, shape)
             if "uint8" in dtype:
-                value = (value < 2).astype("uint8")
-            elif name not in ("shortest_paths", "knapsack", "parenthesize", "common_subsequence") or len(shape) == 2:
-                value = value * (name == "shortest_paths")
+                value = value < 2
         made.append(np.ascontiguousarray(value, dtype.strip("')")))
     return made
 

@@ -120,8 +120,8 @@ LOOP_PARTITION = Kind(
     """Cut the iterations of a loop into ranges, each with a loop of its own; always legal.
 
     ``factors``: how many iterations each range has, in their order; one may be None, and a last one takes what they leave.
-    A factor may be the text of an expression over sizes and loops around: ``["k"]``. The loops are ``i0``, ``i1`` …; blocks get names with these. A nest around one block comes to stand in blocks
-    ``B_i0_partition`` …, as in TVM. Returns the loops.
+    A factor may be the text of an expression over sizes and loops around: ``["k"]``. The loops are ``i0``, ``i1`` …; blocks
+    get names with these. A nest around one block comes to stand in blocks ``B_i0_partition`` …, as in TVM. Returns the loops.
 
     >>> import tirlower as tl
     >>> from tirlower.script import parse
