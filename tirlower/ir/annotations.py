@@ -93,7 +93,7 @@ whose strides come with the call, it is checked that no two subscripts name one 
 
 SUMS_APART = "tir.sums_apart"
 """On a function: whether the sums of its updates stay apart from their products, all (True) or none (False), or those that go to
-some memory, by its name (``(("A", False), ("x", True))``). Without it, and of other memory, FuseMultiplyAdd decides by the nests that
+some memory, by its name (``{"A": False, "x": True}``). Without it, and of other memory, FuseMultiplyAdd decides by the nests that
 they are in, which a function whose loops were changed may have no more."""
 
 TILE_PRODUCT = "tir.tile_product"

@@ -53,7 +53,7 @@ def _as_written(func: PrimFunc, origin: PrimFunc | None) -> PrimFunc:
         if len(of) == 1:
             func = func.with_attr(SUMS_APART, of.pop())
         elif of:
-            func = func.with_attr(SUMS_APART, tuple(sorted(apart_by_memory(origin.body).items())))
+            func = func.with_attr(SUMS_APART, apart_by_memory(origin.body))
     return func
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
 from tirlower.analysis.purity import is_pure_function, side_effect
@@ -75,14 +75,14 @@ class _Fuser(Mutator):
     def rewritten(self, func: PrimFunc) -> PrimFunc:
         """A function."""
         said = func.attrs.get(SUMS_APART)
-        if isinstance(said, (tuple, list)):
-            self._by_memory(func, dict(said))
+        if isinstance(said, Mapping):
+            self._by_memory(func, said)
         else:
             apart = sums_apart(func.body) if said is None else sums_of_updates(func.body) if said else []
             self.free.update(map(id, apart))
         return func.with_body(self.visit(func.body))
 
-    def _by_memory(self, func: PrimFunc, said: dict[str, bool]) -> None:
+    def _by_memory(self, func: PrimFunc, said: Mapping[str, object]) -> None:
         """Note which sums stay apart, where the function says it of the memory that they go to."""
         self.free.update(map(id, sums_apart(func.body)))
         for store in statements(func.body):
