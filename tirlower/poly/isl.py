@@ -1,7 +1,7 @@
 """The one wrapper of islpy: loading it, limiting it, and asking whether integer constraints have a solution.
 
 islpy is imported at the first question, not with the package. A system of constraints goes in as rows of a matrix
-(measured: 60 us for 15 variables and 26 rows, where parsing the same text takes 1 ms), and one number bounds the work
+(measured: 60 us for 15 variables and 26 rows, where isl's own notation takes 1 ms), and one number bounds the work
 of a question, so that none can hang. Answers are remembered by the rows themselves: what has the same structure of
 accesses and loops is asked once.
 """
@@ -59,7 +59,8 @@ _GREAT = 16
 _FIRST_OPERATIONS = 48
 """The operations for which those with great coefficients take what others take; later ones take in proportion longer."""
 
-MEMO_SIZE = 20_000
+MEMO_NUMBERS = 2_000_000
+"""The numbers in the questions that are remembered, some 30 MB: 20,000 questions of 12 variables and 8 constraints."""
 
 
 class _Module:
@@ -119,6 +120,15 @@ TOO_MUCH = "gave up after the work of one verdict"
 _TOO_MUCH = Answer(reason=TOO_MUCH)
 
 
+_Question = tuple[int, tuple[Row, ...], tuple[Row, ...], *tuple[object, ...]]
+"""The number of columns, the equations, the inequalities, and what else the answer depends on."""
+
+
+def _numbers(question: _Question) -> int:
+    """The numbers in a question's matrix, and one row more, so that none is for nothing."""
+    return (question[0] + 1) * (len(question[1]) + len(question[2]) + 1)
+
+
 @dataclass(frozen=True)
 class _Cost:
     """What isl's operations on a matrix count for, with ``numbers`` in it, each of which has the ``weight`` of its bits.
@@ -162,7 +172,7 @@ def _is_great(coefficient: int) -> bool:
 class Solver:
     """Asks isl, within a limit of operations, and remembers.
 
-    Parameters: ``max_operations`` bounds each question; ``memo_size`` the number of answers kept. ``asked`` and
+    Parameters: ``max_operations`` bounds each question; ``memo_numbers`` the numbers in the questions whose answers are kept. ``asked`` and
     ``solved`` count the questions and those that isl was called for. Constraints hold integers only, never nodes.
 
     >>> solver = Solver()
@@ -172,12 +182,13 @@ class Solver:
     True
     """
 
-    def __init__(self, max_operations: int = MAX_OPERATIONS, memo_size: int = MEMO_SIZE) -> None:
+    def __init__(self, max_operations: int = MAX_OPERATIONS, memo_numbers: int = MEMO_NUMBERS) -> None:
         self.max_operations = max_operations
-        self.memo_size = memo_size
+        self.memo_numbers = memo_numbers
         self.asked = 0
         self.solved = 0
-        self._memo: OrderedDict[tuple[object, ...], tuple[Answer, int]] = OrderedDict()
+        self._memo: OrderedDict[_Question, tuple[Answer, int]] = OrderedDict()
+        self._remembered = 0
         self._left: int | None = None
         self._smallest_work = _SMALLEST_WORK
         self._searches_left: int | None = None
@@ -249,10 +260,11 @@ class Solver:
         if self._left is not None:
             self._left -= max((work for _, work in self._levels(cost) if work <= self._left), default=_ASKING)
 
-    def _remember(self, key: tuple[object, ...], found: tuple[Answer, int]) -> None:
+    def _remember(self, key: _Question, found: tuple[Answer, int]) -> None:
         self._memo[key] = found
-        if len(self._memo) > self.memo_size:
-            self._memo.popitem(last=False)
+        self._remembered += _numbers(key)
+        while self._remembered > self.memo_numbers:
+            self._remembered -= _numbers(self._memo.popitem(last=False)[0])
 
     def _ask(self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> tuple[Answer, int] | None:
         """The answer to a question and what it counts for; None where that is more than a verdict has left."""
@@ -261,12 +273,13 @@ class Solver:
             return Answer(reason=why), 0
         self.solved += 1
         work = 0
+        stated = basic_set(columns, equations, inequalities)
         for operations, work in self._levels(_Cost.of(columns, equations, inequalities)):
             if self._left is not None and work > self._left:
                 return None
             with self.limited(operations):
                 try:
-                    found = basic_set(columns, equations, inequalities).sample_point()
+                    found = stated.sample_point()
                 except isl.Error as error:
                     answer = Answer(reason=self.why(error, operations))
                     continue
@@ -313,9 +326,10 @@ class Solver:
             # In the largest box the numbers are no longer small, and take longest to find.
             most = max(cost.operations(self._smallest_work // (1 if size <= 256 else 4)), 1)
             spent += cost.work(most)
+            stated = basic_set(columns, equations, box)
             with self.limited(most):
                 try:
-                    point = basic_set(columns, equations, box).sample_point()
+                    point = stated.sample_point()
                 except isl.Error:
                     return None, spent
             if point.is_void():
@@ -326,7 +340,7 @@ class Solver:
             spent += cost.work(most)
             with self.limited(most):
                 try:
-                    point = basic_set(columns, equations, box).lexmin().sample_point()
+                    point = stated.lexmin().sample_point()
                 except isl.Error:
                     return found, spent  # small enough
             # Of coefficients near 2**32 isl makes a wrong lexmin, mostly an empty one.
@@ -356,49 +370,41 @@ class Solver:
             context.reset_operations()
 
 
-class _Values:
-    """isl's numbers, made once: a cached one is set in a matrix four times as fast."""
-
-    def __init__(self) -> None:
-        self.known: dict[int, isl.Val] = {}
-
-    def of(self, value: int) -> isl.Val:
-        found = self.known.get(value)
-        if found is None:
-            context = isl.DEFAULT_CONTEXT
-            small = abs(value) < 2**31
-            found = isl.Val.int_from_si(context, value) if small else isl.Val(str(value), context)
-            if len(self.known) < 4096:
-                self.known[value] = found
-        return found
-
-
-_VALUES = _Values()
-
-
-def matrix(rows: Sequence[Row], columns: int) -> isl.Mat:
-    """Rows of a constant and ``columns`` coefficients as an isl matrix."""
-    made = isl.Mat.alloc(isl.DEFAULT_CONTEXT, 0, columns + 1).add_zero_rows(len(rows))
-    value = _VALUES.of
-    for r, row in enumerate(rows):
-        for c, x in enumerate(row):
-            if x:
-                made = made.set_element_val(r, c, value(x))
-    return made
-
-
 def basic_set(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> isl.BasicSet:
-    """The integer points of constraints, as a BasicSet without names."""
-    kind = isl.dim_type
-    space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, columns)
-    return isl.BasicSet.from_constraint_matrices(
-        space, matrix(equations, columns), matrix(inequalities, columns), kind.cst, kind.param, kind.set, kind.div
-    )
+    """The integer points of constraints, as a BasicSet without names.
+
+    isl reads them in PolyLib's format: as soon as numbers are set in a matrix one by one, and nothing is left behind, where
+    islpy keeps 32 bytes for each object that a function of isl takes over, 6 KB for a question of 15 variables. A limit does
+    not cut the reading short: that would be an error of syntax.
+    """
+    numbers = " %d" * (columns + 1)
+    lines = [f"{len(equations) + len(inequalities)} {columns + 2}"]
+    lines += ["0" + numbers % (*row[1:], row[0]) for row in equations]
+    lines += ["1" + numbers % (*row[1:], row[0]) for row in inequalities]
+    context = isl.DEFAULT_CONTEXT
+    limit = context.get_max_operations()
+    context.set_max_operations(0)
+    try:
+        return isl.BasicSet("\n".join(lines) + "\n")
+    finally:
+        context.set_max_operations(limit)
+
+
+def matrices(columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> tuple[isl.Mat, isl.Mat]:
+    """Constraints as isl's matrices of equations and inequalities: the constant, then a column for each variable."""
+    made, kind = basic_set(columns, equations, inequalities), isl.dim_type
+    order = kind.cst, kind.param, kind.set, kind.div
+    return made.equalities_matrix(*order), made.inequalities_matrix(*order)
 
 
 def _coordinates(point: isl.Point, columns: int) -> tuple[int, ...]:
     kind = isl.dim_type.set
-    return tuple(point.get_coordinate_val(kind, c).to_python() for c in range(columns))
+    return tuple(_number(point.get_coordinate_val(kind, c)) for c in range(columns))
+
+
+def _number(value: isl.Val) -> int:
+    small = value.n_abs_num_chunks(4) <= 1  # of what does not fit 64 bits, get_num_si says 0
+    return value.get_num_si() if small else int(value.to_str())
 
 
 def _holds(point: Sequence[int], equations: Sequence[Row], inequalities: Sequence[Row]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tirlower.ir import Var
 from tirlower.poly.constraint_system import BOTH, SINK, SOURCE, System
 from tirlower.poly.forms import Dim, Form, constant, single
-from tirlower.poly.isl import isl, matrix
+from tirlower.poly.isl import isl, matrices
 
 if TYPE_CHECKING:
     from tirlower.poly.conditions import Condition
@@ -40,7 +40,7 @@ def _set(space: isl.Space, system: System, keys: Sequence[Key]) -> isl.Set:
 def _matrices(system: System, keys: Sequence[Key]) -> Iterator[tuple[isl.Mat, isl.Mat]]:
     """The equations and inequalities of each case of a system, with the columns of ``keys`` first."""
     for columns, equations, inequalities in system.ordered_cases(keys):
-        yield matrix(equations, columns), matrix(inequalities, columns)
+        yield matrices(columns, equations, inequalities)
 
 
 def distinct_names(dims: Iterable[Var]) -> list[str]:
