@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tirlower as tl
-from tests.autoschedule.scheduled import AVX2
+from tests.autoschedule.scheduled import AVX2, AVX512, planned, scheduled
 from tirlower.autoschedule import choose
 from tirlower.autoschedule.choose import autoschedule, replayed
 from tirlower.autoschedule.classify import Nest
@@ -205,3 +205,65 @@ def test_somebody_else_chooses_between_offers():
     assert "row chain" in seen["B over i, k"] and not first.recipe
     assert second.recipe == "elementwise" and second.parameters["lanes"] == 8
     assert all(not nest.recipe for nest in autoschedule(func, MACHINE, prefer=lambda title, offers: []).nests)
+
+
+LAYER_NORM = """
+def f(x: T.Buffer(({n}, 40), "float32"), g: T.Buffer((40,), "float32"), y: T.Buffer(({n}, 40), "float32")):
+    for i in range({n}):
+        mean = 0.0
+        for j in range(40):
+            mean += x[i, j]
+        mean /= 40
+        var = 0.0
+        for j in range(40):
+            var += (x[i, j] - mean) ** 2
+        inv = 1.0 / T.sqrt(var / 40 + 1e-5)
+        for j in range(40):
+            y[i, j] = (x[i, j] - mean) * inv * g[j]
+"""
+ATTENTION = """
+def f(q: T.Buffer(({n}, 16), "float32"), k: T.Buffer((24, 16), "float32"), v: T.Buffer((24, 16), "float32"),
+      s: T.Buffer(({n}, 24), "float32"), o: T.Buffer(({n}, 16), "float32")):
+    for i in range({n}):
+        for j in range(24):
+            s[i, j] = 0.0
+            for d in range(16):
+                s[i, j] += q[i, d] * k[j, d]
+        total = 0.0
+        for j in range(24):
+            s[i, j] = T.exp(s[i, j])
+            total += s[i, j]
+        for d in range(16):
+            o[i, d] = 0.0
+            for j in range(24):
+                o[i, d] += s[i, j] / total * v[j, d]
+"""
+FORCES = """
+def f(at: T.Buffer(({n}, 2), "float64"), force: T.Buffer(({n}, 2), "float64")):
+    for i in range({n}):
+        fx = T.float64(0)
+        fy = T.float64(0)
+        for j in range({n}):
+            dx = at[j, 0] - at[i, 0]
+            dy = at[j, 1] - at[i, 1]
+            near = dx * dx + dy * dy + 0.5
+            fx += dx / near
+            fy += dy / near
+        force[i, 0] = fx
+        force[i, 1] = fy
+"""
+
+
+@pytest.mark.parametrize("n", [32, 33])
+@pytest.mark.parametrize("program", [LAYER_NORM, ATTENTION, FORCES], ids=["layer norm", "attention", "forces"])
+def test_what_a_recipe_gains_little_from_is_cut(program: str, n: int):
+    found = scheduled(program.format(n=n), AVX512.replace("threads=2", "threads=1"))
+    reports = found.nests
+    assert len(reports) > 1 and any(step.instruction.kind.name == "Fission" for step in found.schedule.steps)
+    assert {nest.exactness for nest in reports if nest.recipe} == {"bitwise equal"}
+
+
+def test_a_recipe_that_gains_much_keeps_its_nest_whole(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(choose, "LITTLE", 1.0)
+    found = planned(LAYER_NORM.format(n=32), AVX512.replace("threads=2", "threads=1"))
+    assert len(found.nests) == 1

@@ -88,6 +88,30 @@ def func_of(body: str) -> PrimFunc:
     return made
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool"])
+def test_int_holds_what_pythons_integers_hold(dtype: str) -> None:
+    func = parse(
+        f"def f(A: T.Buffer((4,), {dtype!r}), B: T.Buffer((4,), 'int64'), C: T.Buffer((1,), 'int64')):\n"
+        "    acc = 0\n"
+        "    for i in range(4):\n"
+        "        B[i] = int(A[i]) * int(A[3 - i]) - int(A[i])\n"
+        "        acc += int(A[i])\n"
+        "    C[0] = acc\n"
+    )
+    assert isinstance(func, PrimFunc)
+    wide = dtype in ("int32", "int64")  # these stay what they are, as loop variables do
+    least, most = (0, 1) if dtype == "bool" else (-100, 100) if wide else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if dtype == "uint32":
+        most = 2**31 + 5
+    a = np.array([most, least, most, most], dtype)
+    numbers = [int(one) for one in a]
+    products = [x * y - x for x, y in zip(numbers, reversed(numbers), strict=True)]
+    for run in (tl.build(func), lambda *arrays: tl.interpret(func, *arrays)):
+        b, c = np.zeros(4, "int64"), np.zeros(1, "int64")
+        run(a.copy(), b, c)
+        assert (b.tolist(), c[0]) == (products, sum(numbers))
+
+
 @pytest.mark.parametrize("body", WORKS.values(), ids=WORKS)
 def test_a_word_means_what_it_means_in_python(body: str) -> None:
     func = func_of(body)

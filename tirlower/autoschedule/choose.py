@@ -45,6 +45,9 @@ BITS = 4.0
 CUT = 0.5
 """What is left of a nest's predicted time where it is cut into several: what they hand on to each other goes through memory."""
 
+LITTLE = 0.3
+"""A recipe that leaves more of the written loops' time than this does not keep a nest from being cut."""
+
 LOOKS = 12
 """Nests of a function that are cut, or looked into, to see what recipes make of the parts: the function is looked at anew for each."""
 
@@ -298,7 +301,7 @@ def _each(begun: _Steps, bidders: _Bidders, name: str, looks: _Looks) -> list[Ne
         earlier = begun.schedule.branch() if depth or inside else None
         made = _next(begun, begun.nests[at : at + TOGETHER], bidders, name)
         at += len(made)
-        if earlier is not None and (made[0].recipe in ("", FALLBACK.name) or is_triangle(nest)):
+        if earlier is not None and (_gains_little(made[0]) or is_triangle(nest)):
             taken = begun.schedule.branch()
             found: list[NestReport] = []
             if depth and looks.taken():
@@ -314,6 +317,11 @@ def _each(begun: _Steps, bidders: _Bidders, name: str, looks: _Looks) -> list[Ne
                 begun.schedule.become(taken)
         reports += made
     return reports
+
+
+def _gains_little(report: NestReport) -> bool:
+    """Whether a nest is left as written, or nearly: by what it is cut into more may be gained."""
+    return report.recipe in ("", FALLBACK.name) or report.seconds > LITTLE * report.written
 
 
 def _inside(

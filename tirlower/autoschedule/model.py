@@ -12,15 +12,16 @@ from typing import Final
 from tirlower.autoschedule.classify import Nest, elements_of, extent_of, same_for_all, strides_of
 from tirlower.autoschedule.points import point_of
 from tirlower.autoschedule.sizes import typical
-from tirlower.ir.expr import Call
+from tirlower.ir.expr import Add, BinaryOp, BufferLoad, Call, Expr, Mul, Sub
 from tirlower.ir.query import has
-from tirlower.ir.stmt import For
+from tirlower.ir.stmt import Bind, BufferStore, For
 from tirlower.machine.processor import Processor
 from tirlower.poly import Loop, Statement
 
 __all__ = [
     "LATENCY",
     "PARALLEL_SECONDS",
+    "cycles_each",
     "cycles_of",
     "is_slow",
     "is_triangle",
@@ -44,8 +45,14 @@ PARALLEL_SECONDS: Final = 4e-6
 ENTRY: Final = 4
 """Cycles to begin a loop."""
 
+UNROLLED: Final = 4
+"""Vectors of a sum of integers that are written out, so that no loop is begun."""
+
 CALL: Final = 12
 """Cycles of an exponential, or another function, of one element."""
+
+OPERATIONS: Final = 2
+"""Operations of vectors in a cycle."""
 
 UNKNOWN: Final = 64
 """How often a loop is taken to run of which nothing is known."""
@@ -77,7 +84,7 @@ def cycles_of(statement: Statement, order: Iterable[Loop], processor: Processor)
     for loop in around:
         entries *= trips(loop)
     sums = statement.reduction is not None and not statement.reduction.reorders
-    each, vector, chained = max(1.0, len(statement.accesses) / 2), True, False
+    each, vector, chained, held = max(1.0, len(statement.accesses) / 2), True, False, False
     for access in statement.accesses:
         stride = strides_of(access).get(inner, 0)
         size = 1 if access.buffer is None else -(-access.buffer.dtype.bits // 8)
@@ -86,11 +93,32 @@ def cycles_of(statement: Statement, order: Iterable[Loop], processor: Processor)
             far = LINE if stride is None else min(LINE, abs(stride) * size)
             each += far / LINE * 4
         elif stride == 0 and access.is_write:
-            chained = sums
+            chained, held = sums, True
             vector = vector and not sums
     width = processor.lanes(_dtype(statement)) if vector else 1
     steps = -(-trips(inner) // width)
-    return entries * (ENTRY + steps * max(each, LATENCY if chained else 0))
+    short = vector and held and steps <= UNROLLED and extent_of(inner) is not None
+    entry = 0 if short else ENTRY
+    return entries * (entry + steps * max(each, LATENCY if chained else 0))
+
+
+def cycles_each(statement: Statement) -> float:
+    """The cycles of a vector of what a statement computes, where nothing waits: one at least."""
+    return max(1.0, _operations(statement) / OPERATIONS)
+
+
+def _operations(statement: Statement) -> int:
+    """The operations of an element that a statement stores: a product that something is added to is one with the addition, and
+    subscripts are no part of it."""
+    count, stack = 0, [statement.node.value] if isinstance(statement.node, (BufferStore, Bind)) else []
+    while stack:
+        one = stack.pop()
+        inside = [] if isinstance(one, BufferLoad) else [child for child in one.children() if isinstance(child, Expr)]
+        count += isinstance(one, (BinaryOp, Call))
+        if isinstance(one, (Add, Sub)) and any(isinstance(child, Mul) for child in inside):
+            count -= 1
+        stack += inside
+    return count
 
 
 def _dtype(statement: Statement) -> str:

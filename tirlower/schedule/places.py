@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from tirlower.ir.buffer import Buffer
-from tirlower.ir.expr import BufferLoad, Expr, is_const_int
+from tirlower.ir.expr import BufferLoad, Expr, Var, is_const_int
 from tirlower.ir.func import PrimFunc
 from tirlower.ir.path import Path
 from tirlower.ir.query import each, mentions
@@ -24,6 +25,7 @@ __all__ = [
     "loads_in",
     "loops_at",
     "lost_at",
+    "own_name",
     "parent",
     "reading",
     "statements_at",
@@ -133,6 +135,15 @@ def allocation_of(facts: Facts, func: PrimFunc, buffer: Buffer) -> tuple[Steps, 
         if isinstance(stmt, AllocBuffer) and stmt.buffer is buffer:
             return ("body", *way), stmt
     return None
+
+
+def own_name(facts: Facts, func: PrimFunc, name: str, but: Var) -> str:
+    """A name for memory that nothing in a function has yet, ``but`` what the memory takes the place of: the name, or one with a
+    number, as scripts print them."""
+    used = {buffer.data for buffer in func.buffers} | facts.uses(func.body).named
+    taken = {data.name for data in used if data is not but}
+    numbered = (f"{name}_{number}" for number in itertools.count(1))
+    return next(one for one in itertools.chain((name,), numbered) if one not in taken)
 
 
 def comes_before(func: PrimFunc, one: Steps, other: Steps) -> bool:

@@ -69,3 +69,28 @@ def test_refused() -> None:
     sch: Any = tl.Schedule(parse(depends))
     with pytest.raises(ScheduleError, match="depends on the loop"):
         sch.expand("B", "i")
+
+
+SAME_NAME = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), C: T.Buffer((8, 2), "int32"), D: T.Buffer((8, 2), "int32")):
+    for i in range(8):
+        for j in range(2):
+            acc = T.alloc_buffer((1,), "int32")
+            acc[0] = A[i] + j
+            C[i, j] = acc[0] * 2
+        for k in range(2):
+            acc = T.alloc_buffer((1,), "int32")
+            acc[0] = A[i] - k
+            D[i, k] = acc[0] * 3
+"""
+
+
+def test_the_memory_of_the_loop_is_meant_where_other_memory_has_the_name() -> None:
+    def steps(sch: Any) -> None:
+        sch.expand("acc", "i")
+        sch.expand("acc", "i")
+        sch.fission("i")
+
+    sch = taken(SAME_NAME, steps)
+    assert str(sch.mod["main"]).count('T.alloc_buffer((8, 1), "int32")') == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import tirlower as tl
@@ -95,3 +97,25 @@ def test_handles_behind_it_go_on() -> None:
     sch.materialize("twice", at=outer)
     sch.vectorize(inner)
     assert sch.get(inner).kind.value == "vectorized" and sch.get(outer).loop_var.name == "i"
+
+
+def test_its_memory_has_a_name_of_its_own() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        mean = 0.0
+        for k in range(8):
+            mean += A[k]
+        mean /= T.float32(8)
+        B[i] = A[i] - mean
+"""
+
+    def steps(sch: Any) -> None:
+        sch.materialize("mean")
+        sch.expand("mean_1", "i")
+        sch.expand("mean", "i")
+        sch.fission("i")
+
+    sch = taken(text, steps)
+    assert [one.buffer.name for one in each(AllocBuffer, sch.mod["main"].body)] == ["mean_1", "mean"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import Nest, extent_of, perfect_loops, same_for_all, strides_of
-from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, trips
+from tirlower.autoschedule.model import PARALLEL_SECONDS, cycles_each, seconds_of, trips
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal
 from tirlower.autoschedule.verbs import Verbs
 from tirlower.autoschedule.versions import in_parallel, said, where_wide
@@ -140,7 +140,7 @@ class ColumnReduction(Recipe[_Facts, ColumnPlan]):
         points = 1.0
         for loop in facts.update.loops:
             points *= trips(loop)
-        seconds = seconds_of(points * IN_REGISTERS / (wide / VECTORS))
+        seconds = seconds_of(points * IN_REGISTERS * cycles_each(facts.update) / (wide / VECTORS))
         rule = [
             f"{together} rows at a time keep the sums of {wide} columns in registers",
             "sums in the order of the rows",

@@ -25,6 +25,7 @@ from tirlower.autoschedule.recipes.rows_in_lanes import (
     rows_in_lanes,
     side_by_side,
 )
+from tirlower.autoschedule.recipes.rows_in_step import Chain, row_of
 from tirlower.autoschedule.recipes.unknown_contraction import UNKNOWN_CONTRACTION
 from tirlower.autoschedule.traffic import bytes_of, streamed
 from tirlower.autoschedule.verbs import Verbs
@@ -48,6 +49,9 @@ TOGETHER: Final = 8
 
 SHARING: Final = 4
 """Rows whose sums share what all rows read, as a matrix times a vector does: 3.3 ms where one row at a time takes 4.6."""
+
+ENDING: Final = 12
+"""Cycles until the lanes of a sum are one number, at the end of a row."""
 
 PASSES: Final = 0.8
 """What is left of the time of stages whose rows stay in the first cache between them."""
@@ -123,7 +127,7 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
             return Refusal("its outer loops go along no rows of what it writes")
         if nests[0].once(_is_of_columns):
             return Refusal("memory is contiguous across its rows, not along them")
-        chain = _Chain()
+        chain = Chain()
         if any(nest.sum_depth for nest in nests):
             for nest in nests:
                 ends = nest is not nests[0] and (nest.once(_is_product) or nest.once(_is_of_columns))
@@ -176,6 +180,8 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
                     cycles += count * each_sum
                 elif id(one) in vectors:
                     cycles += count * len(one.accesses) / width
+                    if _sums_along(one, one.loops[-1]):
+                        cycles += count / max(1, trips(one.loops[-1])) * ENDING
                 else:
                     cycles += cycles_of(one, one.loops, processor)
         seconds = seconds_of(cycles)
@@ -301,58 +307,6 @@ def _side_by_side(sch: Verbs, rows: LoopRV, facts: _Facts, plan: RowChainPlan, s
 ROW_CHAIN: Final = RowChain()
 
 
-class _Chain:
-    """Nests that go along the same rows, each of which hands on to the same row of others only."""
-
-    def __init__(self) -> None:
-        self.nests: list[Nest] = []
-        self.depth = 0
-        self._seen: dict[object, list[tuple[bool, tuple[int, ...]]]] = {}
-        """Of each memory, whether it is written, and which subscripts are the loops over rows: once each."""
-
-    def take(self, nest: Nest) -> bool:
-        """Take a nest, if it belongs to the chain."""
-        depth = min(self.depth, nest.row_loops) if self.nests else nest.row_loops
-        if not depth or (self.nests and not self._along(nest, depth)):
-            return False
-        found = [(access.data, access.is_write, _row_of(access, nest.loops[:depth])) for access in nest.accesses()]
-        if self.nests and not any(data in self._seen or nest.scop.homes.get(data) == () for data, _, _ in found):
-            return False
-        for data, written, row in found:
-            for other_written, other in self._seen.get(data, ()):
-                if (written or other_written) and (len(row) < depth or row != other[:depth]):
-                    return False
-        for data, written, row in found:
-            known = self._seen.setdefault(data, [])
-            if (written, row) not in known:
-                known.append((written, row))
-        self.nests.append(nest)
-        self.depth = depth
-        return True
-
-    def _along(self, nest: Nest, depth: int) -> bool:
-        """Whether rows of a nest are those of the chain."""
-        return all(
-            a.extent is not None
-            and b.extent is not None
-            and a.extent.key == b.extent.key
-            and a.start.key == b.start.key
-            for a, b in zip(self.nests[0].loops[:depth], nest.loops[:depth], strict=True)
-        )
-
-    def until_its_last_sum(self) -> int:
-        """Leave what stands behind the last nest that the rows' sums need; how many loops go along rows then, 0 where nothing
-        is summed up."""
-        ends: list[tuple[int, int]] = []  # of the nests up to each one: loops along rows, in how many loops sums stand
-        for nest in self.nests:
-            depth, deep = ends[-1] if ends else (nest.row_loops, 0)
-            ends.append((min(depth, nest.row_loops), max(deep, nest.sum_depth)))
-        while ends and ends[-1][1] <= ends[-1][0]:
-            ends.pop()
-        del self.nests[len(ends) :]
-        return ends[-1][0] if ends else 0
-
-
 def _is_product(nest: Nest) -> bool:
     """Whether a nest is a product of matrices, whose rows share what they read: it has a tile of its own."""
     found = [recipe.matches((nest,)) for recipe in (CONTRACTION, UNKNOWN_CONTRACTION)]
@@ -360,7 +314,8 @@ def _is_product(nest: Nest) -> bool:
 
 
 def _is_of_columns(nest: Nest) -> bool:
-    """Whether what a nest reads in the loops inside of its rows is contiguous along the last one of these alone."""
+    """Whether what a nest reads in the loops inside of its rows is contiguous along the last one of these alone, if it moves at all
+    inside."""
     rows, found = nest.loops[: nest.row_loops], False
     if not rows:
         return False
@@ -370,19 +325,8 @@ def _is_of_columns(nest: Nest) -> bool:
             along = [strides.get(loop, 0) for loop in one.loops[len(rows) :]]
             if 1 in along and strides.get(rows[-1]):
                 return False
-            found = found or (strides.get(rows[-1]) == 1 and any(stride != 0 for stride in along))
+            found = found or strides.get(rows[-1]) == 1
     return found
-
-
-def _row_of(access: Access, rows: Sequence[Loop]) -> tuple[int, ...]:
-    """Which subscripts are the loops over rows, one by one, up to the first one that is none."""
-    found: list[int] = []
-    for loop in rows:
-        at = [dim for dim, form in enumerate(access.indices or ()) if form.terms == {loop.var: 1} and form.const == 0]
-        if len(at) != 1:
-            break
-        found.append(at[0])
-    return tuple(found)
 
 
 def _sums(statement: Statement, depth: int) -> bool:
@@ -493,7 +437,7 @@ def _fetched(facts: _Facts, processor: Processor) -> Buffer | None:
             for access in one.accesses:
                 if not access.is_write and access.buffer is not None and access.buffer in one_of(facts):
                     if (
-                        len(_row_of(access, one.loops[: facts.depth])) == facts.depth
+                        len(row_of(access, one.loops[: facts.depth])) == facts.depth
                         and strides_of(access).get(inner.loop) == 1
                     ):
                         readers.setdefault(access.buffer, set()).add(inner.loop)

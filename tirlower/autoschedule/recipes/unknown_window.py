@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import extent_of
-from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of, trips
+from tirlower.autoschedule.model import PARALLEL_SECONDS, cycles_each, seconds_of, trips
 from tirlower.autoschedule.recipe import Handles, Refusal
 from tirlower.autoschedule.recipes.contraction import Contraction
 from tirlower.autoschedule.recipes.contraction_facts import ContractionFacts, ContractionPlan
@@ -42,7 +42,7 @@ class UnknownWindow(Window):
         total = 1
         for loop in facts.update.loops:
             total *= trips(loop)
-        seconds = seconds_of(total / lanes)
+        seconds = seconds_of(total * cycles_each(facts.update) / lanes)
         rule = [f"{rows} rows of {columns // lanes} vectors of {lanes}" + (", the window written out" if small else "")]
         parallel = None
         if processor.threads > 1 and seconds >= PARALLEL_SECONDS:

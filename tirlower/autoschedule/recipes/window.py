@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tirlower.autoschedule.classify import Nest, extent_of, same_for_all, strides_of
-from tirlower.autoschedule.model import PARALLEL_SECONDS, seconds_of
+from tirlower.autoschedule.model import PARALLEL_SECONDS, cycles_each, seconds_of
 from tirlower.autoschedule.places import loop_in
 from tirlower.autoschedule.recipe import Handles, Refusal
 from tirlower.autoschedule.recipes.contraction import CONTRACTION, Contraction
@@ -99,7 +99,7 @@ class Window(Contraction):
         small = (taps_of(facts.sums) or MOST + 1) <= MOST
         rows = max(count for count in range(1, ROWS + 1) if m % count == 0 or count == min(m, ROWS))
         points = math.prod(extent_of(loop) or 1 for loop in facts.update.loops)
-        seconds = seconds_of(points / lanes)
+        seconds = seconds_of(points * cycles_each(facts.update) / lanes)
         columns = lanes if small or n < VECTORS * lanes else VECTORS * lanes
         rule = [f"{rows} rows of {columns // lanes} vectors of {lanes}" + (", the window written out" if small else "")]
         parallel = None

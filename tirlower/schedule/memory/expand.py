@@ -22,7 +22,10 @@ def _make(step: Step) -> Made:
     handle = step.handle("loop")
     site, loop = step.site(handle), step.loop(handle)
     func = step.func(site)
-    buffer = buffer_named(step, func, step["buffer"], (*site.steps, "body"))
+    # other memory may have the name too, as what was expanded before
+    own = [one.buffer for _, one in step.facts.inside(loop) if isinstance(one, AllocBuffer)]
+    named = next((buffer for buffer in own if buffer.name == step["buffer"]), step["buffer"])
+    buffer = buffer_named(step, func, named, (*site.steps, "body"))
     found = allocation_of(step.facts, func, buffer)
     if found is None or found[0][: len(site.steps)] != site.steps:
         step.refuse(f"{buffer.name} is not allocated in the loop `{loop.loop_var.name}`", loop)

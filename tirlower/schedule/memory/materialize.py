@@ -13,6 +13,7 @@ from tirlower.poly.affine import limits_of
 from tirlower.schedule.handles import Handle
 from tirlower.schedule.kind import Kind, Slot, Takes
 from tirlower.schedule.lookups import function_of
+from tirlower.schedule.places import own_name
 from tirlower.schedule.sites import Change, Edit, Forward, Site
 from tirlower.schedule.step import Step
 
@@ -55,7 +56,9 @@ def _rewrite(step: Step) -> Change:
     ]  # fmt: skip
     if any(mentions(part, (bind.var,)) for part in shapes):
         step.refuse(f"a loop, a shape or a block is stated with {bind.var.name}", bind)
-    buffer = Buffer(bind.var.name, (const(1),), bind.var.dtype, scope="local")
+    buffer = Buffer(
+        own_name(step.facts, step.func(site), bind.var.name, bind.var), (const(1),), bind.var.dtype, scope="local"
+    )
     first = (const(0),)
     load = {bind.var: BufferLoad(buffer, first)}
     forward = Forward()
@@ -84,6 +87,7 @@ MATERIALIZE = Kind(
     _rewrite,
     """Store a value that has a name in memory of its own, an element, and load it where the name stood. The opposite
     of ``bind_expr``: ``expand`` may give it a dimension then, so that statements which share the value part from each other.
+    The memory has the name, with a number where other memory has it.
 
     ``at``: in a loop or block, where there are several of the name. Refused where a loop's bounds, a shape or a block are stated
     with it, and for integers that are not proved to fit their type: as indices they are exact.

@@ -4,7 +4,7 @@ accesses in between redirected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -56,31 +56,31 @@ __all__ = [
 
 
 def buffer_named(step: Step, func: PrimFunc, given: object, under: Steps = ("body",)) -> Buffer:
-    """The buffer of a name that is accessed under a place, or the buffer that is given. Raises :class:`NotFound`."""
+    """The buffer of a name that is accessed under a place (the first one, where several have the name), or the buffer that is given.
+    Raises :class:`NotFound`."""
     root = Path(under).chain(func)[-1]
     assert isinstance(root, Stmt)
     known: dict[str, Buffer] = {}
+    for buffer in _accessed(step, root):
+        if buffer is given or buffer.name == given:
+            return buffer
+        known[buffer.name] = buffer
+    if isinstance(given, Buffer):
+        raise NotFound(f"the buffer {given.name!r} is not accessed there", help=f"accessed are: {', '.join(known)}")
+    near = nearest_name(str(given), known)
+    raise NotFound(
+        f"no buffer {given!r} is accessed there",
+        help=f"did you mean {near!r}?" if near else f"accessed are: {', '.join(known) or 'none'}",
+    )
+
+
+def _accessed(step: Step, root: Stmt) -> Iterator[Buffer]:
     for _, stmt in step.facts.inside(root):
         if isinstance(stmt, BufferStore):
-            known.setdefault(stmt.buffer.name, stmt.buffer)
+            yield stmt.buffer
         for child in stmt.children():
             if isinstance(child, Expr):
-                for load in each(BufferLoad, child):
-                    known.setdefault(load.buffer.name, load.buffer)
-        if given in known.values() or (isinstance(given, str) and given in known):
-            break
-    if isinstance(given, Buffer):
-        if given in known.values():
-            return given
-        raise NotFound(f"the buffer {given.name!r} is not accessed there", help=f"accessed are: {', '.join(known)}")
-    found = known.get(str(given))
-    if found is None:
-        near = nearest_name(str(given), known)
-        raise NotFound(
-            f"no buffer {given!r} is accessed there",
-            help=f"did you mean {near!r}?" if near else f"accessed are: {', '.join(known) or 'none'}",
-        )
-    return found
+                yield from (load.buffer for load in each(BufferLoad, child))
 
 
 def touched_under(step: Step, func: PrimFunc, buffer: Buffer, path: Steps) -> list[Access]:
