@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tirlower as tl
 from tests.llvm.codegen.conftest import build, elementwise
 from tirlower.interp import interpret
 from tirlower.ir.dtype import MINIFLOATS, DataType
@@ -200,6 +201,40 @@ def test_floats_to_integers_truncate_and_saturate(source: str, target: str) -> N
             else:
                 whole = max(min(v, 2.0**70), -(2.0**70))
                 assert got == min(max(int(whole), int(t.min_value)), int(t.max_value)), (v, got)
+
+
+INTEGERS = ["int5", "int8", "uint8", "int16", "uint16", "int24", "int32", "uint32", "int64", "uint64"]
+
+
+def around_the_ends(kind: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    """The powers of two, halves beside them, their neighbours, random bit patterns, and the specials."""
+    powers = [2.0**k for k in range(67)]
+    near = [one + by for one in powers for by in (-1, -0.5, 0, 0.5, 1)]
+    with np.errstate(all="ignore"):
+        found = np.array([*near, *[-one for one in near], 0.0, -0.0, np.inf, -np.inf, np.nan], "float64").astype(kind)
+        up, down = np.nextafter(found, kind.type(np.inf)), np.nextafter(found, kind.type(-np.inf))
+    random = rng.integers(0, 256, (2048, kind.itemsize), dtype=np.uint8).view(kind).ravel()
+    every = np.concatenate([found, up, down, random])
+    return every[: len(every) // 16 * 16]
+
+
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "x86-64"])
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+def test_floats_at_the_ends_of_integers(source: str, cpu: str, rng: np.random.Generator) -> None:
+    x = around_the_ends(np.dtype(source), rng)
+    with np.errstate(invalid="ignore"):
+        wide = x.astype("float64").tolist()
+    whole = [0 if v != v else int(max(min(v, 2.0**70), -(2.0**70))) for v in wide]
+    flags = "" if cpu == "host" else f" -mcpu={cpu}"
+    for name, lanes in itertools.product(INTEGERS, (1, 16)):
+        kind = DataType(name)
+        made = name if lanes == 1 else f"{name}x{lanes}"
+        func = parse(elementwise(f'T.Cast("{made}", a)', [("a", source)], name, len(x), lanes))
+        out = np.zeros(len(x), kind.numpy)
+        tl.build(func, f"llvm{flags} -num_threads=1")(x, out)
+        expected = [min(max(one, int(kind.min_value)), int(kind.max_value)) for one in whole]
+        wrong = [(v, got) for v, got, want in zip(x.tolist(), out.tolist(), expected, strict=True) if got != want]
+        assert not wrong, (name, lanes, wrong[:5])
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,8 @@ def convert(em: Emitter, value: Value, source: DataType, target: DataType) -> Va
     if target.is_integral:
         if source.is_float:
             wide = to_f32(em, value, source) if source.bits < 32 else value
+            if em.machine.is_x86:
+                return _saturated(em, wide, target)
             stem = "llvm.fptosi.sat" if target.is_int else "llvm.fptoui.sat"
             return b.intrinsic(stem, t, [wide], [t, wide.type])
         if source.is_integral:
@@ -242,6 +244,27 @@ def convert(em: Emitter, value: Value, source: DataType, target: DataType) -> Va
             wide = value if source.bits == 64 else b.zext(value, t.with_scalar(I64))
             return b.inttoptr(wide, t)
     raise em.error(f"there is no conversion from {source!s} to {target!s}")
+
+
+def _saturated(em: Emitter, x: Value, target: DataType) -> Value:
+    """A float as an integer, where no instruction saturates: LLVM has ``llvm.fptosi.sat`` for scalars only there, and takes vectors
+    apart. What the conversion makes of a float that is out of range is poison, and never chosen."""
+    b, t, none = em.b, em.type_of(target), FastMath.NONE
+    bits, signed = target.bits, target.is_int
+    low, end = (-(1 << (bits - 1)), 1 << (bits - 1)) if signed else (0, 1 << bits)  # floats of every type have both
+    wide = t.with_scalar(I32) if bits < 32 else t
+    outside = [("oge", end, end - 1), ("ole", low, low), ("uno", 0, 0)]
+    held, narrow = x, bits <= (16 if x.type.scalar is FLOAT else 32)
+    if narrow:  # the last one is a float too, and the lesser of two is one instruction
+        for predicate, bound in (("ogt", float(low)), ("olt", float(end - 1))):  # a NaN becomes the lower end
+            limit = const(x.type, bound)
+            held = b.select(b.fcmp(predicate, held, limit, fast_math=none), held, limit, fast_math=none)
+        outside = outside[2:] if signed else []
+    made = b.fptosi(held, wide) if signed or bits < 32 else b.fptoui(held, wide)
+    for predicate, bound, instead in outside:
+        test = b.fcmp(predicate, x, const(x.type, float(bound)), fast_math=none)
+        made = b.select(test, constant(wide, instead), made)
+    return made if wide is t else b.trunc(made, t)
 
 
 def _convert_int(em: Emitter, value: Value, source: DataType, t: Type) -> Value:
