@@ -40,7 +40,7 @@ class Algorithm(NamedTuple):
 
 
 SQUARE, LINE, STEPS = _array("n", "n"), _array("n"), "T.int32"
-INTS = _array("n", dtype="int32")
+INTS, FEW = _array("n", dtype="int32"), _array("n", "d")
 
 ALGORITHMS: Final[dict[str, Algorithm]] = {
     "eliminate": Algorithm({"a": SQUARE}),
@@ -63,6 +63,15 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     "diffuse": Algorithm({"steps": STEPS, "u": _array("m", "n"), "v": _array("m", "n")}),
     "relax_in_place": Algorithm({"steps": STEPS, "u": SQUARE}),
     "power_iteration": Algorithm({"steps": STEPS, "a": SQUARE, "x": LINE, "y": LINE}),
+    "standardize": Algorithm({"x": _array("m", "n"), "scale": LINE, "y": _array("m", "n")}),
+    "attend": Algorithm({**dict.fromkeys(("query", "key", "value"), FEW), "weight": SQUARE, "out": FEW}),
+    "attract": Algorithm(dict.fromkeys(("px", "py", "fx", "fy"), LINE)),
+    "nearest": Algorithm({"points": _array("m", "d"), "centres": FEW, "label": _array("m", dtype="int32")}),
+    "fourier": Algorithm(dict.fromkeys(("re", "im", "out_re", "out_im"), LINE)),
+    "smooth": Algorithm({"image": SQUARE, "taps": _array("d"), "middle": SQUARE, "out": SQUARE}),
+    "autocorrelate": Algorithm({"x": LINE, "r": _array("d")}, large=4000),
+    "dilate": Algorithm({"image": _array("m", "n", dtype="uint8"), "out": _array("m", "n", dtype="uint8")}),
+    "quantize": Algorithm({"x": _array("m", "n"), "scale": _array("m"), "codes": _array("m", "n", dtype="int8")}),
 }
 """The algorithms, by the names of their functions."""
 
@@ -89,6 +98,7 @@ def arguments(name: str, side: int) -> list[Any]:
         "m": side - 1 if name == "triangular_product" else side + 5,
         "n + 1": side + 1,
         "c": 20 * side,
+        "d": 9,
     }
     for parameter, kind in ALGORITHMS[name].types.items():
         if kind == STEPS:

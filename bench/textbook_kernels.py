@@ -163,3 +163,117 @@ def power_iteration(steps, a, x, y):
             largest = max(largest, abs(y[i]))
         for i in range(n):
             x[i] = y[i] / largest
+
+
+def standardize(x, scale, y):
+    columns = x.shape[1]
+    for i in range(x.shape[0]):
+        mean = 0.0
+        for j in range(columns):
+            mean += x[i, j]
+        mean /= columns
+        spread = 0.0
+        for j in range(columns):
+            spread += (x[i, j] - mean) ** 2
+        inverse = 1.0 / math.sqrt(spread / columns + 1e-5)
+        for j in range(columns):
+            y[i, j] = (x[i, j] - mean) * inverse * scale[j]
+
+
+def attend(query, key, value, weight, out):
+    for i in range(query.shape[0]):
+        for j in range(key.shape[0]):
+            weight[i, j] = 0.0
+            for c in range(query.shape[1]):
+                weight[i, j] += query[i, c] * key[j, c]
+        largest = weight[i, 0]
+        for j in range(key.shape[0]):
+            largest = max(largest, weight[i, j])
+        total = 0.0
+        for j in range(key.shape[0]):
+            weight[i, j] = math.exp(weight[i, j] - largest)
+            total += weight[i, j]
+        for c in range(value.shape[1]):
+            out[i, c] = 0.0
+            for j in range(key.shape[0]):
+                out[i, c] += weight[i, j] / total * value[j, c]
+
+
+def attract(px, py, fx, fy):
+    for i in range(px.shape[0]):
+        ax = 0.0
+        ay = 0.0
+        for j in range(px.shape[0]):
+            dx = px[j] - px[i]
+            dy = py[j] - py[i]
+            square = dx * dx + dy * dy + 1e-3
+            inverse = 1.0 / (square * math.sqrt(square))
+            ax += dx * inverse
+            ay += dy * inverse
+        fx[i] = ax
+        fy[i] = ay
+
+
+def nearest(points, centres, label):
+    for i in range(points.shape[0]):
+        best = 1e300
+        for c in range(centres.shape[0]):
+            square = 0.0
+            for k in range(points.shape[1]):
+                square += (points[i, k] - centres[c, k]) ** 2
+            if square < best:
+                best = square
+                label[i] = c
+
+
+def fourier(re, im, out_re, out_im):
+    n = re.shape[0]
+    for k in range(n):
+        sum_re = 0.0
+        sum_im = 0.0
+        for t in range(n):
+            angle = -2.0 * math.pi * k * t / n
+            sum_re += re[t] * math.cos(angle) - im[t] * math.sin(angle)
+            sum_im += re[t] * math.sin(angle) + im[t] * math.cos(angle)
+        out_re[k] = sum_re
+        out_im[k] = sum_im
+
+
+def smooth(image, taps, middle, out):
+    rows, columns, count = image.shape[0], image.shape[1], taps.shape[0]
+    for y in range(rows):
+        for x in range(columns - count + 1):
+            middle[y, x] = 0.0
+            for t in range(count):
+                middle[y, x] += image[y, x + t] * taps[t]
+    for y in range(rows - count + 1):
+        for x in range(columns - count + 1):
+            out[y, x] = 0.0
+            for t in range(count):
+                out[y, x] += middle[y + t, x] * taps[t]
+
+
+def autocorrelate(x, r):
+    for lag in range(r.shape[0]):
+        total = 0.0
+        for i in range(x.shape[0] - lag):
+            total += x[i] * x[i + lag]
+        r[lag] = total
+
+
+def dilate(image, out):
+    rows, columns = image.shape[0], image.shape[1]
+    for y in range(rows):
+        for x in range(columns):
+            best = image[y, x]
+            for dy in range(-1, 2):
+                for dx in range(-1, 2):
+                    if 0 <= y + dy < rows and 0 <= x + dx < columns:
+                        best = max(best, image[y + dy, x + dx])
+            out[y, x] = best
+
+
+def quantize(x, scale, codes):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            codes[i, j] = int(max(-128.0, min(127.0, round(x[i, j] / scale[i]))))

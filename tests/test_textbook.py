@@ -20,6 +20,7 @@ def test_each_has_a_signature_and_its_body_is_the_files_own() -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.by_day
 def test_an_algorithm_is_what_python_computes(name: str) -> None:
     func = of_any_size(name)
     roundtrips(func)

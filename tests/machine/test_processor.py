@@ -62,3 +62,14 @@ def test_of_a_last_cache_of_many_cores_a_part_counts(monkeypatch: pytest.MonkeyP
         assert Processor.host().l3 == counts
     # What a target states is taken as it is.
     assert Processor.of("llvm -mcache=48K,2M,300M").l3 == 300 << 20
+
+
+def test_some_lanes_of_a_vector():
+    """``vmaskmov`` has no bytes; SSE and NEON have no masks."""
+    found = {
+        name: [Processor.named(name).masks(dtype) for dtype in ("int8", "float16", "float32", "int64")]
+        for name in ("x86-64-v4", "x86-64-v3", "x86-64-v2", "skylake-avx512", "znver3")
+    }
+    some = [False, False, True, True]
+    assert found["x86-64-v4"] == found["skylake-avx512"] == [True] * 4
+    assert found["x86-64-v3"] == found["znver3"] == some and found["x86-64-v2"] == [False] * 4

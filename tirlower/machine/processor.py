@@ -106,6 +106,16 @@ class Processor:
         bits = 64 if dtype == "handle" else int(found[1]) if found else 8
         return max(1, self.cpu.vector_bits // max(8, bits))
 
+    def masks(self, dtype: str) -> bool:
+        """Whether instructions load and store some lanes of a vector of a type.
+
+        >>> wide, older = Processor.named("x86-64-v4"), Processor.named("x86-64-v3")
+        >>> wide.masks("int8"), older.masks("int8"), older.masks("float32")
+        (True, False, True)
+        """
+        wide = self.cpu.vector_bits // self.lanes(dtype) >= 32
+        return bool(self.cpu.enabled & ({"avx512bw", "avx", "sve"} if wide else {"avx512bw", "sve"}))
+
     @property
     def registers(self) -> int:
         """Vector registers."""

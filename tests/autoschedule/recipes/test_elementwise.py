@@ -190,3 +190,35 @@ def f(A: T.Buffer(("n", "m"), "float32"), b: T.Buffer(("m",), "float32"), C: T.B
     [report, _] = found.nests
     assert (report.recipe, report.exactness) == ("elementwise", "bitwise equal")
     assert report.parameters["inlined"] == 1 and "parallel where n * m >= " in report.rule
+
+
+CROSS = """
+def f(a: T.handle, b: T.handle):
+    m, n = T.int32(), T.int32()
+    A = T.match_buffer(a, (m, n), "{dtype}")
+    B = T.match_buffer(b, (m, n), "{dtype}")
+    for i, j in T.grid(m - 2, n - 2):
+        x = A[i, j] + A[i, j + 1] + A[i, j + 2] - A[i + 2, j] - A[i + 2, j + 1] - A[i + 2, j + 2]
+        y = A[i, j] + A[i + 1, j] + A[i + 2, j] - A[i, j + 2] - A[i + 1, j + 2] - A[i + 2, j + 2]
+        B[i, j] = x * x + y * y
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "machine", "masked"),
+    [
+        ("float32", "x86-64-v4", True),
+        ("float32", "x86-64-v3", True),
+        ("int8", "x86-64-v4", True),
+        ("int8", "x86-64-v3", False),
+        ("float64", "x86-64-v2", False),
+    ],
+)
+def test_the_rest_of_rows_that_share_loads_is_a_vector_where_lanes_can_be_left_out(
+    dtype: str, machine: str, masked: bool
+):
+    sizes = [{"m": m, "n": n} for m, n in ((1, 5), (3, 3), (5, 19), (6, 66), (7, 69), (11, 33), (16, 131))]
+    found = of_any_size(CROSS.format(dtype=dtype), sizes, f"llvm -num_threads=1 -mcpu={machine}")
+    [report] = found.nests
+    assert report.recipe == "elementwise" and report.parameters["rows"] == 4
+    assert report.parameters["masked"] is masked and ('tail="mask"' in str(found.trace)) is masked

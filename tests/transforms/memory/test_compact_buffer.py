@@ -665,25 +665,29 @@ def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
 
 
 @pytest.mark.parametrize("scope", ["local", "global"])
-def test_rows_along_which_lanes_go_stay_as_long(scope: str) -> None:
-    """Lanes that a condition leaves out lie inside all the same: the row is a register."""
+@pytest.mark.parametrize("ones", ["", ", 1", ", 1, 1"])
+def test_rows_along_which_lanes_go_stay_as_long(scope: str, ones: str) -> None:
+    """Lanes that a condition leaves out lie inside all the same: the row is a register, also where dimensions of one follow."""
+    zeros, units = ones.replace("1", "0"), (1,) * ones.count("1")
     func = parse(f"""
 @T.prim_func
 def f(q: T.int32, A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
     for p in range(4):
-        L = T.alloc_buffer((2, 16), "int32", scope="{scope}")
+        L = T.alloc_buffer((2, 16{ones}), "int32", scope="{scope}")
         for i in range(2):
             for j in T.vectorized(16):
                 if j < q % 16:
-                    L[i, j] = A[p * 16 + j] + i
+                    L[i, j{zeros}] = A[p * 16 + j] + i
         for j in T.vectorized(16):
             if j < q % 16:
-                C[p * 16 + j] = L[0, j] * L[1, j]
+                C[p * 16 + j] = L[0, j{zeros}] * L[1, j{zeros}]
 """)
-    assert allocations(COMPACT(func)) == {"L": (2, "q % 16")}
+    assert allocations(COMPACT(func)) == {"L": (2, "q % 16", *units)}
     check(CompactBufferAllocation(keep_lanes=True), func)
     kept = allocations(CompactBufferAllocation(keep_lanes=True)(func))
-    assert kept == {"L": (2, 16 if scope == "local" else "q % 16")}
+    assert kept == {"L": (2, 16 if scope == "local" else "q % 16", *units)}
     fixed = parse(str(func).replace("q % 16", "p * 4 + 1"))
-    assert allocations(COMPACT(fixed)) == {"L": (2, 13)}
-    assert allocations(CompactBufferAllocation(keep_lanes=True)(fixed)) == {"L": (2, 16 if scope == "local" else 13)}
+    assert allocations(COMPACT(fixed)) == {"L": (2, 13, *units)}
+    assert allocations(CompactBufferAllocation(keep_lanes=True)(fixed)) == {
+        "L": (2, 16 if scope == "local" else 13, *units)
+    }

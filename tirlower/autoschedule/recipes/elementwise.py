@@ -96,6 +96,8 @@ class ElementwisePlan(Plan):
     rows: int = 1
     nontemporal: bool = False
     parallel: bool = False
+    masked: bool = False
+    """Whether what is left of the columns of several rows is a vector too."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
         ]
         lanes = VECTORS * processor.lanes(f"uint{8 * max(widths)}")
         rows = STENCIL_ROWS if any(one.rows for one in stages) else 1
+        masked = rows > 1 and all(processor.masks(f"uint{8 * width}") for width in widths)
         if rows > 1:
             lanes //= VECTORS
         short = [one for one in stages if (run := one.run) is not None and run < 2 * lanes]
@@ -172,7 +175,7 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
                 rule.append(f"not parallel: {seconds * 1e6:.2g} µs of work")
             else:
                 rule.append("not parallel: it is not proved to be")
-        return ElementwisePlan(seconds, "; ".join(rule), lanes, len(facts.inlined), rows, past, parallel)
+        return ElementwisePlan(seconds, "; ".join(rule), lanes, len(facts.inlined), rows, past, parallel, masked)
 
     def apply(self, sch: Verbs, facts: _Facts, plan: ElementwisePlan, loops: Handles) -> None:
         """Inline; then of each nest that is left: order, one loop over a run, vectors, rows, threads."""
@@ -184,10 +187,11 @@ class Elementwise(Recipe[_Facts, ElementwisePlan]):
                 sch.reorder(*handles)
             count = len(handles) - one.flat
             run = handles[count] if one.flat == 1 else sch.fuse(*handles[count:])
-            vectors = sch.vectorize(run, plan.lanes, tail="scalar")
+            jammed = plan.rows > 1 and one.rows
+            vectors = sch.vectorize(run, plan.lanes, tail="mask" if jammed and plan.masked else "scalar")
             assert vectors is not None
             outer = handles[0] if count else vectors[0]
-            if plan.rows > 1 and one.rows:
+            if jammed:
                 outer = sch.unroll_jam(outer, plan.rows)
             if plan.parallel:
                 in_parallel(sch, outer, facts.nests, plan.seconds)

@@ -58,7 +58,8 @@ class _Lanes(Visitor):
 
     def _access(self, op: BufferLoad | BufferStore) -> None:
         if self.around and op.buffer.scope == "local" and op.indices:
-            lanes = [self.around[var] for var in each(Var, op.indices[-1]) if var in self.around]
+            along = op.indices[_row_axis(op.buffer)]
+            lanes = [self.around[var] for var in each(Var, along) if var in self.around]
             self.found[op.buffer] = max([*lanes, self.found.get(op.buffer, 0)])
         self.generic(op)
 
@@ -214,17 +215,23 @@ class CompactBufferAllocation(FuncPass):
             verify_compaction(func, after[name])
 
 
+def _row_axis(buffer: Buffer) -> int:
+    """The dimension along which the rows of a buffer go: the last one, but for those of one element."""
+    return next((at for at in reversed(range(len(buffer.shape))) if not is_const_int(buffer.shape[at], 1)), 0)
+
+
 def _with_lanes(buffer: Buffer, region: Region, lanes: dict[Buffer, int]) -> Region:
-    """A region whose last dimension is as long as vectors along it are, as far as the buffer is."""
+    """A region whose rows are as long as vectors along them are, as far as the buffer is."""
     if not region:
         return region
-    first, extent = region[-1]
-    declared, wanted = buffer.shape[-1], lanes.get(buffer, 0)
+    axis = _row_axis(buffer)
+    first, extent = region[axis]
+    declared, wanted = buffer.shape[axis], lanes.get(buffer, 0)
     if not (is_const_int(first, 0) and isinstance(declared, IntImm)):
         return region
     kept = min(declared.value, wanted)
     longer = kept > extent.value if isinstance(extent, IntImm) else kept == declared.value
-    return (*region[:-1], (first, const(kept, extent.dtype))) if longer else region
+    return (*region[:axis], (first, const(kept, extent.dtype)), *region[axis + 1 :]) if longer else region
 
 
 _BANKS = 128
