@@ -18,7 +18,7 @@ from tirlower.emit.casts import narrow_float, to_f32, widen_float
 from tirlower.emit.emitter import Emitter, constant
 from tirlower.emit.expressions import INDEX, Run, combine, control, in_branches
 from tirlower.emit.facts import FAULTS
-from tirlower.emit.llvm_text import BFLOAT, DOUBLE, FALSE, FLOAT, HALF, I1, TRUE, Builder, FastMath, Value
+from tirlower.emit.llvm_text import BFLOAT, DOUBLE, FALSE, FLOAT, HALF, I1, I32, TRUE, Builder, FastMath, Value
 from tirlower.emit.types import compute_type
 from tirlower.emit.vectors import map_lanes
 from tirlower.ir.dtype import DataType
@@ -95,8 +95,12 @@ def simple_float(em: Emitter, kind: DataType, a: Value, b: Value, compute: Calla
 def _division(em: Emitter, op: BinaryOp, a: Value, b: Value) -> Value:
     dtype: DataType = op.dtype
     if dtype.is_integral:
-        facts = em.facts
-        return divide(em, op, a, b, facts.value_range(op.a), facts.value_range(op.b))
+        ranges = em.facts.value_range(op.a), em.facts.value_range(op.b)
+        if 8 < dtype.bits < 32 and a.type.scalar.bits == dtype.bits and ranges[1][0] != ranges[1][1]:
+            # a division of 16 bits takes an x86 four times as long as one of 32, and no quotient leaves those
+            wide, extend = a.type.with_scalar(I32), em.b.sext if dtype.is_int else em.b.zext
+            return em.b.trunc(divide(em, op, extend(a, wide), extend(b, wide), *ranges), a.type)
+        return divide(em, op, a, b, *ranges)
     if not dtype.is_float:
         raise _no_arithmetic(em, op)
     if op.__class__ is Div:
