@@ -23,9 +23,9 @@ _TAIL: Final = {FLOAT: C.POW_TAIL_F32, DOUBLE: C.POW_TAIL_F64}
 #: where the intervals of the table begin: the bits of 1 - 2**-7
 _START: Final = {FLOAT: 0x3F7E0000, DOUBLE: 0x3FEFC00000000000}
 _LEAST_NORMAL: Final = {FLOAT: 2.0**-126, DOUBLE: 2.0**-1022}
-# powers of two beyond the first are 0 or infinite; up to the second, scaling works
-_SATURATED: Final = {FLOAT: 160.0, DOUBLE: 1200.0}
-_USUAL: Final = {FLOAT: 240.0, DOUBLE: 2000.0}
+# powers of two outside of the first are 0 or infinite; up to the second they are normal numbers
+_SATURATED: Final = {FLOAT: (-151.0, 160.0), DOUBLE: (-1077.0, 1200.0)}
+_USUAL: Final = {FLOAT: 126.0, DOUBLE: 1022.0}
 
 
 def _slope(k: Formula, r: V) -> tuple[V, V]:
@@ -72,7 +72,7 @@ def _log2_times(k: Formula, x: V, y: V, exponent: V | None = None) -> tuple[V, V
 def pow(k: Formula, x: V, y: V) -> V:
     """``x ** y`` with C's special cases (float64 without FMA: the C library's).
 
-    Lanes whose base is not positive, normal and finite, and those that overflow or underflow far, take a branch.
+    Lanes whose base is not positive, normal and finite, and those that overflow or underflow, take a branch.
 
     At most 1.6 ulp, in float64 1 ulp.
     """
@@ -81,21 +81,22 @@ def pow(k: Formula, x: V, y: V) -> V:
     p, rest = _log2_times(k, x, y)
     normal = k.below(x.bits() - (1 << k.mantissa), 2 * k.bias << k.mantissa)
     usual = normal & (k.abs(p) < _USUAL[k.elem])
-    z = exp2_of_sum(k, p, rest)
+    z = exp2_of_sum(k, k.select(usual, p, 0.0), rest)  # else it may be subnormal, which takes a hundred cycles
     return k.rarely(~usual, [z], lambda: [k.outlined("pow.special", _any_pow, x, y)])[0]
 
 
 def _any_pow(k: Formula, x: V, y: V) -> V:
     """``x ** y`` for every pair of arguments."""
     a, b = k.abs(x), k.abs(y)
+    edge = a.eq(0.0) | a.eq(math.inf)
     small = a < _LEAST_NORMAL[k.elem]
-    normal = k.select(small, a * 2.0**k.mantissa, a)
+    normal = k.select(edge, 1.0, k.select(small, a * 2.0**k.mantissa, a))
     p, rest = _log2_times(k, normal, y, k.select(small, k.f(-k.mantissa), 0.0))
     # a rest that belongs to an overflow may be NaN
-    bound = _SATURATED[k.elem]
-    z = exp2_of_sum(k, k.clamp(p, -bound, bound), k.select(k.abs(p) < bound, rest, 0.0))
-
-    edge = a.eq(0.0) | a.eq(math.inf)
+    low, high = _SATURATED[k.elem]
+    gone = p < low  # 0, which is not to be computed as a subnormal number
+    z = exp2_of_sum(k, k.select(gone, 0.0, k.minimum(p, high)), k.select((p > low) & (p < high), rest, 0.0))
+    z = k.select(gone, 0.0, z)
     z = k.select(edge, k.select(a.eq(0.0) ^ (y < 0.0), k.f(0.0), math.inf), z)
     # a sum with 2**mantissa has no fraction, and an odd one has its lowest bit set
     unit = 2.0**k.mantissa
