@@ -74,7 +74,7 @@ def trips(loop: Loop) -> int:
 
 def cycles_of(statement: Statement, order: Iterable[Loop], processor: Processor) -> float:
     """The cycles of a statement with its loops in an order, as a compiler without a schedule leaves it: vectors along the
-    innermost loop where all is contiguous there and no float is summed up, scalars else.
+    innermost loop where all is contiguous there and no float is summed up (nor the greatest of some is looked for), scalars else.
     """
     loops = list(order)
     if not loops:
@@ -83,7 +83,7 @@ def cycles_of(statement: Statement, order: Iterable[Loop], processor: Processor)
     entries = 1.0
     for loop in around:
         entries *= trips(loop)
-    sums = statement.reduction is not None and not statement.reduction.reorders
+    sums = statement.reduction is not None and statement.reduction.dtype.is_float
     each, vector, chained, held = max(1.0, len(statement.accesses) / 2), True, False, False
     for access in statement.accesses:
         stride = strides_of(access).get(inner, 0)
@@ -170,8 +170,9 @@ def _waits(statement: Statement) -> bool:
 
 
 def _chained(statement: Statement) -> bool:
-    """Whether a statement adds floats up along its innermost loop."""
-    if statement.reduction is None or statement.reduction.reorders or statement.starts:
+    """Whether a statement adds floats up along its innermost loop, or takes the least or greatest of them, which LLVM leaves one
+    behind the other too."""
+    if statement.reduction is None or not statement.reduction.dtype.is_float or statement.starts:
         return False
     return any(access.is_write and not strides_of(access).get(statement.loops[-1], 0) for access in statement.accesses)
 

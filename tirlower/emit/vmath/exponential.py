@@ -8,7 +8,6 @@ bits are ``n`` in two's complement.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Final
 
 from tirlower.emit.llvm_text import DOUBLE, FLOAT
@@ -64,22 +63,22 @@ def integer_of(k: Formula, rounded: V) -> V:
     return rounded.bits() - k.round_bits
 
 
-def _exp_within(k: Formula, x: V) -> V:
-    """``e**x`` for ``x`` that neither the product with log2(e) nor the exponent arithmetic overflows."""
+def _scaled(k: Formula, e: V, rounded: V, n: V, gone: V | None) -> V:
+    """``e * 2**n``, 0 where that is too small for its type (``gone``).
+
+    0 times a power is exact. The product would be a subnormal number that is rounded to 0, which takes a processor a hundred cycles;
+    and the logits that a mask leaves out are -1e9, or infinite.
+    """
+    return k.scale(e if gone is None else k.select(gone, 0.0, e), integer_of(k, rounded), n)
+
+
+def _exp_within(k: Formula, x: V, gone: V) -> V:
+    """``e**x`` for ``x`` that neither the product with log2(e) nor the exponent arithmetic overflows; 0 where it is ``gone``."""
     t = k.fma(x, _LOG2E, k.round)
     n = t - k.round
     r = k.fma(n, -LN2_LO[k.elem], k.fma(n, -LN2_HI[k.elem], x))
     e = k.fma(r * r, k.horner(r, _EXP[k.elem]), r) + 1.0
-    return k.scale(e, integer_of(k, t), n)
-
-
-def _within(k: Formula, x: V, ends: tuple[float, float], power: Callable[[Formula, V], V]) -> V:
-    """A power with an exponent, 0 where that is below the first end, and infinite above the second. Where it is 0 it is not computed:
-    a subnormal result takes a processor a hundred cycles, and the logits that a mask leaves out are -1e9, or infinite.
-    """
-    low, high = ends
-    gone = x < low
-    return k.select(gone, 0.0, power(k, k.select(gone, 0.0, k.minimum(x, high))))
+    return _scaled(k, e, t, n, gone)
 
 
 def exp(k: Formula, x: V) -> V:
@@ -87,7 +86,8 @@ def exp(k: Formula, x: V) -> V:
 
     At most 1.02 ulp, in float64 1.05 ulp.
     """
-    return _within(k, x, _EXP_RANGE[k.elem], _exp_within)
+    low, high = _EXP_RANGE[k.elem]
+    return _exp_within(k, k.clamp(x, low, high), x < low)
 
 
 def exp2(k: Formula, x: V) -> V:
@@ -95,17 +95,18 @@ def exp2(k: Formula, x: V) -> V:
 
     At most 1.1 ulp, in float64 1.1 ulp.
     """
-    return _within(k, x, _EXP2_RANGE[k.elem], exp2_of_sum)
+    low, high = _EXP2_RANGE[k.elem]
+    return exp2_of_sum(k, k.clamp(x, low, high), gone=x < low)
 
 
-def exp2_of_sum(k: Formula, p: V, rest: V | None = None) -> V:
-    """``2**(p + rest)`` for ``p`` within a little more than the range of exponents, and a small rest."""
+def exp2_of_sum(k: Formula, p: V, rest: V | None = None, gone: V | None = None) -> V:
+    """``2**(p + rest)`` for ``p`` within a little more than the range of exponents, and a small rest; 0 where it is ``gone``."""
     t = p + k.round
     n = t - k.round
     r = p - n
     if rest is not None:
         r = r + rest
-    return k.scale(k.fma(r, k.horner(r, _EXP2[k.elem]), 1.0), integer_of(k, t), n)
+    return _scaled(k, k.fma(r, k.horner(r, _EXP2[k.elem]), 1.0), t, n, gone)
 
 
 def exp2_near(k: Formula, x: V) -> V:
@@ -120,11 +121,8 @@ def exp10(k: Formula, x: V) -> V:
 
     At most 1.2 ulp, in float64 1.2 ulp.
     """
-    return _within(k, x, _EXP10_RANGE[k.elem], _exp10_within)
-
-
-def _exp10_within(k: Formula, x: V) -> V:
-    """``10**x`` for ``x`` within a little more than the range of exponents."""
+    low, high = _EXP10_RANGE[k.elem]
+    gone, x = x < low, k.clamp(x, low, high)
     t = k.fma(x, _LOG2_10, k.round)
     n = t - k.round
     r = k.fma(n, -_LG2_LO[k.elem], k.fma(n, -_LG2_HI[k.elem], x))
@@ -133,7 +131,7 @@ def _exp10_within(k: Formula, x: V) -> V:
         y = k.fma(r, k.horner(r, (first, *more)), 1.0)
     else:  # 2*r is exact: what the rest rounds away counts for little
         y = (r * k.horner(r, (first - 2.0, *more)) + (r + r)) + 1.0
-    return k.scale(y, integer_of(k, t), n)
+    return _scaled(k, y, t, n, gone)
 
 
 def _scaled_expm1(k: Formula, x: V, shift: int, negative: bool = False) -> V:
@@ -208,9 +206,9 @@ def sigmoid(k: Formula, x: V) -> V:
 
     At most 1.55 ulp, in float64 1.5 ulp. For positive ``x`` no ``z`` below ``e**-64`` matters, and none is subnormal.
     """
-    positive = x >= 0.0
-    z = exp(k, k.select(positive, k.maximum(-x, -64.0), x))
-    return _over_one_plus(k, k.select(positive, 1.0, z), z)
+    low, _ = _EXP_RANGE[k.elem]
+    z = _exp_within(k, k.maximum(-k.abs(x), low), (x > 64.0) | (x < low))
+    return _over_one_plus(k, k.select(x >= 0.0, 1.0, z), z)
 
 
 def sinh(k: Formula, x: V) -> V:

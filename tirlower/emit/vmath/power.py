@@ -81,7 +81,7 @@ def pow(k: Formula, x: V, y: V) -> V:
     p, rest = _log2_times(k, x, y)
     normal = k.below(x.bits() - (1 << k.mantissa), 2 * k.bias << k.mantissa)
     usual = normal & (k.abs(p) < _USUAL[k.elem])
-    z = exp2_of_sum(k, k.select(usual, p, 0.0), rest)  # else it may be subnormal, which takes a hundred cycles
+    z = exp2_of_sum(k, p, rest, ~usual)
     return k.rarely(~usual, [z], lambda: [k.outlined("pow.special", _any_pow, x, y)])[0]
 
 
