@@ -301,7 +301,7 @@ def _each(begun: _Steps, bidders: _Bidders, name: str, looks: _Looks) -> list[Ne
         earlier = begun.schedule.branch() if depth or inside else None
         made = _next(begun, begun.nests[at : at + TOGETHER], bidders, name)
         at += len(made)
-        if earlier is not None and (_gains_little(made[0]) or is_triangle(nest)):
+        if earlier is not None and len(made) == 1 and (_gains_little(made[0]) or is_triangle(nest)):
             taken = begun.schedule.branch()
             found: list[NestReport] = []
             if depth and looks.taken():
