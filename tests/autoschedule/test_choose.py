@@ -254,13 +254,31 @@ def f(at: T.Buffer(({n}, 2), "float64"), force: T.Buffer(({n}, 2), "float64")):
 """
 
 
+LAGS = """
+def f(x: T.Buffer(({n} * 9,), "float32"), r: T.Buffer(({n},), "float32")):
+    for lag in range({n}):
+        total = 0.0
+        for i in range({n} * 9 - lag):
+            total += x[i] * x[i + lag]
+        r[lag] = total
+"""
+
+
 @pytest.mark.parametrize("n", [32, 33])
-@pytest.mark.parametrize("program", [LAYER_NORM, ATTENTION, FORCES], ids=["layer norm", "attention", "forces"])
+@pytest.mark.parametrize(
+    "program", [LAYER_NORM, ATTENTION, FORCES, LAGS], ids=["layer norm", "attention", "forces", "lags"]
+)
 def test_what_a_recipe_gains_little_from_is_cut(program: str, n: int):
     found = scheduled(program.format(n=n), AVX512.replace("threads=2", "threads=1"))
     reports = found.nests
     assert len(reports) > 1 and any(step.instruction.kind.name == "Fission" for step in found.schedule.steps)
     assert {nest.exactness for nest in reports if nest.recipe} == {"bitwise equal"}
+
+
+def test_rows_that_run_otherwise_are_not_summed_up_side_by_side():
+    """Their loops do not jam: they turn around instead."""
+    found = planned(LAGS.format(n=32), AVX512.replace("threads=2", "threads=1"))
+    assert [one.recipe for one in found.nests] == ["", "loops", ""]
 
 
 def test_a_recipe_that_gains_much_keeps_its_nest_whole(monkeypatch: pytest.MonkeyPatch):

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import ClassVar, Final, TypeAlias, cast
 
 from tirlower.autoschedule.classify import Nest, extent_of, strides_of
-from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, cycles_of, seconds_of, trips
+from tirlower.autoschedule.model import LATENCY, PARALLEL_SECONDS, cycles_of, is_triangle, seconds_of, trips
 from tirlower.autoschedule.permission import NO_PERMISSION, any_order
 from tirlower.autoschedule.recipe import Facts, Handles, Plan, Recipe, Refusal, nearby
 from tirlower.autoschedule.recipes.contraction import CONTRACTION
@@ -170,24 +170,24 @@ class RowChain(Recipe[_Facts, RowChainPlan]):
             together = SHARING
         in_lanes = together == ROWS and bool(facts.in_lanes)
         each_sum = CYCLES if in_lanes else LATENCY / together
-        cycles = 0.0
+        cycles = waiting = 0.0
         for nest in facts.nests:
             for one in nest.statements:
                 count = 1.0
                 for loop in one.loops:
                     count *= trips(loop)
                 if id(one) in kept:
-                    cycles += count * each_sum
+                    waiting += count * each_sum
                 elif id(one) in vectors:
                     cycles += count * len(one.accesses) / width
                     if _sums_along(one, one.loops[-1]):
                         cycles += count / max(1, trips(one.loops[-1])) * ENDING
                 else:
                     cycles += cycles_of(one, one.loops, processor)
-        seconds = seconds_of(cycles)
+        several = len(facts.nests) > 1
+        seconds = seconds_of(waiting + cycles * (PASSES if several else 1.0))
         rule = [f"{facts.depth} loops over rows", f"vectors of {width}"]
-        if len(facts.nests) > 1:
-            seconds *= PASSES
+        if several:
             rule.append(f"{len(facts.nests)} stages a row")
         if together == SHARING and not facts.kept:
             rule.append(f"{together} rows share what they read")
@@ -373,8 +373,9 @@ def _in_lanes(nest: Nest, statement: Statement, loop: Loop) -> bool:
 
 
 def _jams(nests: Sequence[Nest]) -> bool:
-    """Whether rows of nests can be done side by side: nothing is allocated in them."""
-    return not any(isinstance(stmt, AllocBuffer) for nest in nests for stmt in each(AllocBuffer, nest.root))
+    """Whether rows of nests can be done side by side: nothing is allocated in them, and their loops run as often in each."""
+    allocate = any(isinstance(stmt, AllocBuffer) for nest in nests for stmt in each(AllocBuffer, nest.root))
+    return not allocate and not any(is_triangle(nest) for nest in nests)
 
 
 def _shared(facts: _Facts, width: int) -> bool:
