@@ -75,7 +75,7 @@ SMALL = _Small(HOST.cpu, 64, 256, 512, 2)
 SIZES = {
     column_reduction: {"ROWS": 2},
     permutation: {"LINE": 8, "SQUARE": 4},
-    row_chain: {"TOGETHER": 2},
+    row_chain: {"TOGETHER": 2, "_is_of_columns": lambda nest: False},  # sums of the programs go down columns, mostly
     elementwise: {"STENCIL_ROWS": 2, "VECTORS": 2},
 }
 

@@ -190,6 +190,8 @@ class Formula:
         self.epsilon = 2.0 ** -(self.mantissa + 2)
         self.fma_ok = not FMA_FEATURES.isdisjoint(features)
         self.avx512 = "avx512f" in features
+        #: whether subnormal results take a hundred cycles: those of GPUs take as long as others
+        self.slow_subnormals = not module.triple.startswith("nvptx")
 
     @staticmethod
     def variant(features: frozenset[str]) -> str:

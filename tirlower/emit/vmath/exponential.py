@@ -69,7 +69,8 @@ def _scaled(k: Formula, e: V, rounded: V, n: V, gone: V | None) -> V:
     0 times a power is exact. The product would be a subnormal number that is rounded to 0, which takes a processor a hundred cycles;
     and the logits that a mask leaves out are -1e9, or infinite.
     """
-    return k.scale(e if gone is None else k.select(gone, 0.0, e), integer_of(k, rounded), n)
+    held = e if gone is None or not k.slow_subnormals else k.select(gone, 0.0, e)
+    return k.scale(held, integer_of(k, rounded), n)
 
 
 def _exp_within(k: Formula, x: V, gone: V) -> V:
