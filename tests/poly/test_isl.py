@@ -17,6 +17,7 @@ from tirlower.poly.conflicts import Conflicts
 from tirlower.poly.constraint_system import BOTH, EMPTY, Outcome, System
 from tirlower.poly.extract import extract
 from tirlower.poly.forms import single
+from tirlower.poly.isl import EMPTY as EMPTY_ANSWER
 from tirlower.poly.isl import Solver
 from tirlower.script import parse
 
@@ -89,6 +90,14 @@ def test_questions_give_their_memory_back():
     before = ask()
     assert ask() - before < 200 * 100  # a matrix that is set number by number keeps 5 KB a question
     assert not solver._memo and solver._remembered == 0
+
+
+def test_what_two_threads_ask_at_once_is_counted_once():
+    solver = Solver(memo_numbers=8)
+    for _ in range(9):  # each as a thread that found nothing, and answers now
+        solver._remember((1, (), ((0, 1),)), (EMPTY_ANSWER, 1))
+    assert (len(solver._memo), solver._remembered) == (1, 4)
+    assert solver.solve(1, [], [(0, 1)]).empty  # what was remembered, wrong as it is
 
 
 def test_a_limit_is_an_answer_and_is_lifted_again():

@@ -11,6 +11,7 @@ import pytest
 import tirlower as tl
 from tirlower.diagnostics import TirError
 from tirlower.ir import PrimFunc
+from tirlower.ir.dtype import DataType
 from tirlower.script import parse
 
 A = np.array([0.5, 1.26, -2.5, 3.75], "float32")
@@ -88,7 +89,7 @@ def func_of(body: str) -> PrimFunc:
     return made
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "uint24", "int32", "uint32", "int64", "bool"])
 def test_int_holds_what_pythons_integers_hold(dtype: str) -> None:
     func = parse(
         f"def f(A: T.Buffer((4,), {dtype!r}), B: T.Buffer((4,), 'int64'), C: T.Buffer((1,), 'int64')):\n"
@@ -100,10 +101,16 @@ def test_int_holds_what_pythons_integers_hold(dtype: str) -> None:
     )
     assert isinstance(func, PrimFunc)
     wide = dtype in ("int32", "int64")  # these stay what they are, as loop variables do
-    least, most = (0, 1) if dtype == "bool" else (-100, 100) if wide else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    least, most = (
+        (0, 1)
+        if dtype == "bool"
+        else (-100, 100)
+        if wide
+        else (int(DataType(dtype).min_value), int(DataType(dtype).max_value))
+    )
     if dtype == "uint32":
         most = 2**31 + 5
-    a = np.array([most, least, most, most], dtype)
+    a = np.array([most, least, most, most], DataType(dtype).numpy)
     numbers = [int(one) for one in a]
     products = [x * y - x for x, y in zip(numbers, reversed(numbers), strict=True)]
     for run in (tl.build(func), lambda *arrays: tl.interpret(func, *arrays)):

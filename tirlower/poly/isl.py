@@ -261,9 +261,10 @@ class Solver:
             self._left -= max((work for _, work in self._levels(cost) if work <= self._left), default=_ASKING)
 
     def _remember(self, key: _Question, found: tuple[Answer, int]) -> None:
-        self._memo[key] = found
+        if self._memo.setdefault(key, found) is not found:
+            return  # another thread asked it at the same time, and has counted it
         self._remembered += _numbers(key)
-        while self._remembered > self.memo_numbers:
+        while self._memo and self._remembered > self.memo_numbers:
             self._remembered -= _numbers(self._memo.popitem(last=False)[0])
 
     def _ask(self, columns: int, equations: Sequence[Row], inequalities: Sequence[Row]) -> tuple[Answer, int] | None:

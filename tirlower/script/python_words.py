@@ -107,7 +107,7 @@ def _to_int(x: ExprLike) -> Expr:
     """``int(x)``: an integer in whose type the product of two such elements fits, for Python's hold any number."""
     expr = as_expr(x)
     dtype = expr.dtype
-    if not dtype.is_integral or dtype.is_bool or (dtype.is_uint and dtype.bits in (16, 32)):
+    if not dtype.is_integral or dtype.is_bool or (dtype.is_uint and 16 <= dtype.bits <= 32):
         return build.cast(DataType("int64").with_lanes(dtype.lanes), expr)
     return build.cast(DataType("int32").with_lanes(dtype.lanes), expr) if dtype.bits < 32 else expr
 
